@@ -29,6 +29,13 @@ struct JoinOptions {
 };
 int run_join(JoinOptions options);
 
+struct RelayOptions {
+  runtime::Options peer{.port_mapping = true};
+  runtime::RelayOptions relay;
+  std::string invite;  ///< empty: whatever run comes
+};
+int run_relay(RelayOptions options);
+
 struct SwarmOptions {
   std::string run_file;
   std::uint32_t peers = 4;

@@ -21,6 +21,7 @@
 #include "base/suggest.hpp"
 #include "commands.hpp"
 #include "io/router/map_port.hpp"
+#include "reach/limits.hpp"
 #include "version.hpp"
 
 namespace {
@@ -29,6 +30,8 @@ using namespace starling::peers;
 
 constexpr int kFailedExit = 1;
 constexpr int kUsageExit = 2;
+constexpr double kRelayLimitMin = 0.01;  ///< Mbit/s
+constexpr double kRelayLimitMax = 1e6;
 
 /// CLI::Range with bounds that NaN is not within.
 CLI::Validator number_from(double min, double max) {
@@ -64,35 +67,39 @@ void add_proxy(CLI::App& command, std::string& proxy) {
                      "or all_proxy, but for no_proxy, in the environment)");
 }
 
-/// How a peer is run, whatever it trains.
-void add_peer(CLI::App& command, UpOptions& options) {
+/// How a peer reaches others and is reached, whatever it does.
+CLI::Option* add_links(CLI::App& command, starling::runtime::Options& options) {
   command
-      .add_option("--join", options.peer.join,
-                  "Address host:port of any peer of the swarm (repeatable)")
+      .add_option("--join", options.join, "Address host:port of any peer of the swarm (repeatable)")
       ->allow_extra_args(false);
-  command.add_flag("--lan", options.peer.lan,
-                   "Find peers of this run on the local network, by UDP multicast and broadcast");
-  command
-      .add_option("--listen", options.peer.listen,
-                  "Address to listen on, as :7000 (all addresses of this machine, IPv4 and IPv6), "
-                  "0.0.0.0:7000 (IPv4 alone) or [2001:db8::1]:7000; port 0: any free one")
-      ->capture_default_str();
-  add_proxy(command, options.peer.proxy);
-  command.add_flag("!--no-port-mapping", options.peer.port_mapping,
+  auto* listen = command.add_option(
+      "--listen", options.listen,
+      "Address to listen on, as :7000 (all addresses of this machine, IPv4 and IPv6), "
+      "0.0.0.0:7000 (IPv4 alone) or [2001:db8::1]:7000; port 0: any free one");
+  add_proxy(command, options.proxy);
+  command.add_flag("!--no-port-mapping", options.port_mapping,
                    "Do not ask the router to let others in (PCP, NAT-PMP, UPnP)");
   command
-      .add_option("--announce", options.peer.announce,
+      .add_option("--announce", options.announce,
                   "Address host:port at which others reach this peer, told to them first: a name, "
                   "or a router's that passes the port on (repeatable)")
       ->allow_extra_args(false);
   command
-      .add_option("--http", options.peer.http,
+      .add_option("--http", options.http,
                   "Address of the page, /metrics and commands such as `starling status`; whoever "
                   "reaches it may read them")
       ->capture_default_str();
   command.add_option(
-      "--name", options.peer.name,
+      "--name", options.name,
       "Name of this peer (default: that of the host, with a number where others run)");
+  return listen;
+}
+
+/// How a peer is run, whatever it trains.
+void add_peer(CLI::App& command, UpOptions& options) {
+  add_links(command, options.peer)->capture_default_str();
+  command.add_flag("--lan", options.peer.lan,
+                   "Find peers of this run on the local network, by UDP multicast and broadcast");
   command.add_option("--dir", options.peer.dir,
                      "Folder of this peer (default: runs/<run name>/<name>)");
   command.add_flag("--require-peers", options.peer.require_peers,
@@ -117,6 +124,28 @@ void add_join(CLI::App& app, JoinOptions& options, int& code) {
   join->add_option("--secret", options.secret, "File with the swarm's secret, if it has one");
   add_peer(*join, options.up);
   join->callback([&options, &code] { code = run_join(options); });
+}
+
+void add_relay(CLI::App& app, RelayOptions& options, int& code) {
+  auto* relay = app.add_subcommand("relay",
+                                   "Help peers that cannot reach each other, and train nothing: "
+                                   "for a machine that all can dial");
+  add_links(*relay, options.peer)->required();
+  relay->add_option("--dir", options.peer.dir, "Folder of this relay (default: runs/relay/<name>)");
+  relay->add_option("--invite", options.invite,
+                    "Serve the run of this invite alone (default: that of the first peer that "
+                    "comes, until all are gone)");
+  relay->add_option("--secret", options.relay.secret,
+                    "File with the swarm's secret: nobody else is let in");
+  relay
+      ->add_option("--circuits", options.relay.relay.circuits,
+                   "Pairs of peers that it passes bytes on for at once")
+      ->check(CLI::Range(std::size_t{1}, starling::reach::kCircuitsMax))
+      ->capture_default_str();
+  relay->add_option("--limit", options.relay.relay.limit, "Mbit/s for all of them together")
+      ->check(number_from(kRelayLimitMin, kRelayLimitMax))
+      ->capture_default_str();
+  relay->callback([&options, &code] { code = run_relay(options); });
 }
 
 void add_swarm(CLI::App& app, SwarmOptions& options, int& code) {
@@ -389,6 +418,8 @@ int run(int argc, char** argv) {
   add_up(app, up, code);
   JoinOptions join;
   add_join(app, join, code);
+  RelayOptions relay;
+  add_relay(app, relay, code);
   SwarmOptions swarm;
   add_swarm(app, swarm, code);
   QueryOptions query;

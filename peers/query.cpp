@@ -12,13 +12,17 @@
 #include "complain.hpp"
 #include "control_client.hpp"
 #include "peer/invite.hpp"
+#include "peer/status.hpp"
 #include "reply_text.hpp"
 #include "report/format.hpp"
+#include "wire/messages.hpp"
 
 namespace starling::peers {
 namespace {
 
 using Json = nlohmann::json;
+
+const std::string kRelaying = peer::to_string(peer::Phase::relaying);
 
 std::string percent(const Json& value) {
   return value.is_number() ? fmt::format("{:.2f}%", value.get<double>() * 100) : "-";
@@ -46,7 +50,22 @@ std::string status_text(const Json& status) {
   if (const auto circuits = status.at("circuits_relayed").get<std::uint64_t>(); circuits > 0) {
     line("relays", circuits_text(circuits));
   }
-  line("phase", shown(status.at("phase")));
+  const std::string phase = shown(status.at("phase"));
+  line("phase", phase);
+  const auto traffic = [&] {
+    const auto bytes = [&](const char* way) {
+      return report::format_bytes(status.at(way).at("total").get<std::uint64_t>());
+    };
+    line("sent", bytes("bytes_sent"));
+    line("received", bytes("bytes_received"));
+    return text;
+  };
+  if (phase == kRelaying) {
+    const std::string run = shown(status.at("run_id"));
+    line("run", run == wire::RunId{}.hex() ? "none yet" : run);
+    line("links", fmt::format("{}", status.at("links").get<std::uint64_t>()));
+    return traffic();
+  }
   line("progress", fmt::format("{} ({} of {} samples)", percent(status.at("progress")),
                                status.at("swarm_samples").get<std::uint64_t>(),
                                status.at("target_samples").get<std::uint64_t>()));
@@ -65,10 +84,7 @@ std::string status_text(const Json& status) {
   line("drift", percent(status.at("drift")));
   line("exchanges", fmt::format("{} over {} links", status.at("exchanges").get<std::uint64_t>(),
                                 status.at("links").get<std::uint64_t>()));
-  line("sent", report::format_bytes(status.at("bytes_sent").at("total").get<std::uint64_t>()));
-  line("received",
-       report::format_bytes(status.at("bytes_received").at("total").get<std::uint64_t>()));
-  return text;
+  return traffic();
 }
 
 std::string members_text(const Json& members) {
@@ -78,12 +94,15 @@ std::string members_text(const Json& members) {
   for (const Json& member : members) {
     std::vector<std::string> addresses;
     for (const Json& address : member.at("addresses")) addresses.push_back(shown(address));
-    text += fmt::format("{:<18} {:<8} {:<8} {:<10} {:>12} {:>9} {:>8} {:>6}  {}\n",
-                        shown(member.at("name")), brief(member.at("id")),
-                        member.at("self").get<bool>() ? "self" : shown(member.at("state")),
-                        shown(member.at("reach")), member.at("samples").get<std::uint64_t>(),
-                        percent(member.at("accuracy")), percent(member.at("drift")),
-                        member.at("links").get<std::uint32_t>(), fmt::join(addresses, " "));
+    const bool relays = member.at("relay").get<bool>();
+    const auto trained = [&](const char* what) {
+      return relays ? "-" : fmt::format("{}", member.at(what).get<std::uint64_t>());
+    };
+    text += fmt::format(
+        "{:<18} {:<8} {:<8} {:<10} {:>12} {:>9} {:>8} {:>6}  {}\n", shown(member.at("name")),
+        brief(member.at("id")), member.at("self").get<bool>() ? "self" : shown(member.at("state")),
+        shown(member.at("reach")), trained("samples"), percent(member.at("accuracy")),
+        percent(member.at("drift")), trained("links"), fmt::join(addresses, " "));
   }
   return text;
 }

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/hash.hpp"
@@ -196,14 +195,6 @@ base::Result<int> run_peer(const UpOptions& options) {
     std::fflush(stdout);
   }
   return print_end(run, train(run, *problem), options.json);
-}
-
-/// A peer has some open files for each link and for each client of its page.
-void allow_open_files() {
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = files.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &files);
 }
 
 }  // namespace

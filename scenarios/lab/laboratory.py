@@ -91,7 +91,9 @@ class Laboratory:
         return self.blocked_since.get((a, b), 0.0)
 
     def all_running(self):
-        return {peer.number for peer in self.peers if self.running_since(peer.number) is not None}
+        """Those that train."""
+        return {peer.number for peer in self.peers
+                if not peer.relay and self.running_since(peer.number) is not None}
 
     def now(self):
         return clock() - self.began
@@ -156,9 +158,10 @@ class Laboratory:
                 self._happen(event, begins)
             starts = any(e["kind"] in ("join", "restart") for _, _, e, b in agenda if b)
             waits = any(peer.waits_for_room for peer in self.peers)
-            if not starts and not waits and not any(peer.alive for peer in self.peers):
+            trains = any(peer.alive and not peer.relay for peer in self.peers)
+            if not starts and not waits and not trains:
                 break
-            if self._is_over() and not any(peer.alive for peer in self.peers):
+            if self._is_over() and not trains:
                 break
             ticks = [t for t in (peer.tick(clock()) for peer in self.peers) if t is not None]
             soon = min([0.2, *ticks])

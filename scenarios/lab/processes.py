@@ -54,6 +54,7 @@ class Peer:
         self.number = planned["number"]
         self.name = planned["name"]
         self.speed = planned["speed"]
+        self.relay = planned["relay"]  # it has no replica
         self.nat = planned.get("nat")  # what it is behind, as the plan has it
         self.namespace = namespace
         self.folder = folder
@@ -95,11 +96,12 @@ class Peer:
         proxy = None
         if network is not None:
             host, proxy = network.listens(self.number), network.proxy(self.number)
-        words = [str(self.laboratory.program), "up", str(self.laboratory.run_file), "--name",
-                 self.name, "--dir", str(self.folder), "--listen", f"{host}:{PORT}"]
+        what = ["relay"] if self.relay else ["up", str(self.laboratory.run_file)]
+        words = [str(self.laboratory.program), *what, "--name", self.name, "--dir",
+                 str(self.folder), "--listen", f"{host}:{PORT}"]
         if proxy is not None:
             words += ["--proxy", proxy]
-        for setting in self.laboratory.settings(self.speed):
+        for setting in [] if self.relay else self.laboratory.settings(self.speed):
             words += ["--set", setting]
         for other in self.join:
             words += ["--join", f"{other}:{PORT}"]

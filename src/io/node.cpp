@@ -128,7 +128,8 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
   node->transport_ = std::move(*transport);
   node->known_.announced = node->options_.announced;
   node->interfaces_ = own_addresses();
-  node->addresses_ = reachable_addresses(node->bound(), node->known_, wire::kAddressesMax);
+  node->addresses_ =
+      reachable_addresses(node->transport_->bound(), node->known_, wire::kAddressesMax);
   auto control = Control::create(
       node->loop_, node->options_.http,
       [raw = node.get()](const ControlRequest& request) { return raw->serve(request); });
@@ -140,10 +141,11 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
 
 // A peer that cannot look for others can still be found, and joined by address: it says so.
 void Node::open_lan(const base::PeerId& own) {
-  auto opened = Lan::create(loop_, {*options_.lan, own, bound().port}, bound().ip, kLanPort,
-                            [this](const base::PeerId& peer, const std::string& address) {
-                              feed(peer::Found{peer, address});
-                            });
+  auto opened =
+      Lan::create(loop_, {*options_.lan, own, transport_->bound().port}, transport_->bound().ip,
+                  kLanPort, [this](const base::PeerId& peer, const std::string& address) {
+                    feed(peer::Found{peer, address});
+                  });
   if (!opened) return note(base::Severity::warning, opened.error().text);
   lan_ = std::move(*opened);
   lan_timer_ = std::make_unique<Timer>(loop_, [this] {
@@ -156,7 +158,7 @@ void Node::open_lan(const base::PeerId& own) {
 
 // What the router says is one address among others: it may lie, and then nobody comes over it.
 void Node::open_port_mapping() {
-  if (options_.port_mapper.empty() || bound().ip.is_loopback()) return;
+  if (options_.port_mapper.empty() || transport_->bound().ip.is_loopback()) return;
   port_mapping_ = std::make_unique<PortMapping>(
       loop_, options_.port_mapper, transport_->address(),
       PortMapping::Observer{
@@ -170,7 +172,8 @@ void Node::look_at_interfaces() {
   interfaces_timer_->start(kInterfacesEvery);
   std::vector<OwnAddress> interfaces = own_addresses();
   if (port_mapping_) known_.outer = port_mapping_->addresses();
-  std::vector<std::string> found = told_addresses(bound(), known_, interfaces, wire::kAddressesMax);
+  std::vector<std::string> found =
+      told_addresses(transport_->bound(), known_, interfaces, wire::kAddressesMax);
   if (found.empty()) return;
   const bool moved = !std::ranges::is_permutation(interfaces, interfaces_);
   interfaces_ = std::move(interfaces);
@@ -180,13 +183,6 @@ void Node::look_at_interfaces() {
                                          moved ? "this machine's network has changed: " : "",
                                          fmt::join(addresses_, ", ")));
   feed(peer::Moved{addresses_});
-}
-
-base::IpPort Node::bound() const {
-  const auto listens = parse_address(transport_->address());
-  const auto at = listens ? numeric_address(*listens) : std::nullopt;
-  ASSERT(at.has_value(), "the transport says where it listens, in numbers");
-  return *at;
 }
 
 // An address that nobody can be expected to reach is worth telling once somebody has. It is the one

@@ -109,7 +109,6 @@ class Node {
   void open_port_mapping();
   void look_at_interfaces();
   void note_comer(const std::string& from);
-  [[nodiscard]] base::IpPort bound() const;
   void perform(peer::Dial& dial);
   void perform(peer::OpenCircuit& open);
   void perform(peer::Relay& relay);

@@ -147,10 +147,13 @@ base::Result<std::unique_ptr<TcpStream>> TcpStream::connect(Loop& loop, const ba
   return made;
 }
 
-base::Result<std::unique_ptr<TcpStream>> TcpStream::connect_from(Loop& loop, std::uint16_t port,
+// From all addresses a port is harder to get: connections to elsewhere, that are over, hold it.
+base::Result<std::unique_ptr<TcpStream>> TcpStream::connect_from(Loop& loop,
+                                                                 const base::IpPort& own,
                                                                  const base::IpPort& to) {
   std::unique_ptr<TcpStream> made(new TcpStream(Socket::make(loop.raw())));
-  const RawAddress from({to.ip.is_v4() ? base::Ip() : base::Ip::any_v6(), port});
+  const base::Ip any = to.ip.is_v4() ? base::Ip() : base::Ip::any_v6();
+  const RawAddress from({own.ip.is_v4() == to.ip.is_v4() ? own.ip : any, own.port});
   const int fd = ::socket(from.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return fail_dial(-errno);
   const int on = 1;
@@ -284,7 +287,7 @@ base::Result<std::unique_ptr<TcpListener>> TcpListener::create(Loop& loop, const
   if (uv_fileno(reinterpret_cast<const uv_handle_t*>(handle), &fd) == 0) {
     ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
   }
-  made->address_ = to_string(name_of(*handle, uv_tcp_getsockname).value_or(at));
+  made->bound_ = name_of(*handle, uv_tcp_getsockname).value_or(at);
   return made;
 }
 

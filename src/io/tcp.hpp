@@ -40,11 +40,12 @@ class TcpStream {
   /// no way there; network.
   [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect(Loop& loop,
                                                                         const base::IpPort& to);
-  /// The same from a port on which this process listens: where both ends do so at one moment, each
-  /// toward the other, their routers let the packets in, and one connection comes of it (RFC 9293,
-  /// 3.5: simultaneous open). Errors as above; network, too: the port cannot be used so.
+  /// The same from `own`, at which this process listens, or of the other family its port: where
+  /// both ends do so at one moment, each toward the other, their routers let the packets in, and
+  /// one connection comes of it (RFC 9293, 3.5: simultaneous open). Errors as above; network, too:
+  /// the port cannot be used so.
   [[nodiscard]] static base::Result<std::unique_ptr<TcpStream>> connect_from(
-      Loop& loop, std::uint16_t port, const base::IpPort& to);
+      Loop& loop, const base::IpPort& own, const base::IpPort& to);
   /// Takes the next connection of a listening socket; nothing if it is gone already.
   [[nodiscard]] static std::unique_ptr<TcpStream> accept(uv_stream_t* listening);
   TcpStream(const TcpStream&) = delete;
@@ -95,7 +96,8 @@ class TcpListener {
   ~TcpListener();
 
   /// Where it listens: "ip:port", "[::]:port" for both families.
-  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  [[nodiscard]] std::string address() const { return to_string(bound_); }
+  [[nodiscard]] const base::IpPort& bound() const noexcept { return bound_; }
   /// Those who connected since the last call.
   [[nodiscard]] std::vector<std::unique_ptr<TcpStream>> take() {
     return std::exchange(waiting_, {});
@@ -106,7 +108,7 @@ class TcpListener {
   void on_connection();
 
   Handle<uv_tcp_t> handle_;
-  std::string address_;
+  base::IpPort bound_;
   std::vector<std::unique_ptr<TcpStream>> waiting_;
 };
 

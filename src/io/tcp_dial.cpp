@@ -26,11 +26,11 @@ std::vector<base::IpPort> by_turns(const std::vector<base::IpPort>& found) {
 
 TcpDial::TcpDial(Resolver& resolver, const HostPort& target,
                  const std::optional<ProxyConfig>& proxy, base::Duration stagger,
-                 std::uint16_t from)
+                 const std::optional<base::IpPort>& from)
     : loop_(resolver.loop()),
       stagger_(stagger),
       proxied_(proxy && proxy->serves(target)),
-      from_(proxied_ ? 0 : from),
+      from_(proxied_ ? std::nullopt : from),
       timer_(loop_, [this] { next_due_ = true; }) {
   if (proxied_) tunnel_.emplace(*proxy, target);
   const HostPort& first = proxied_ ? proxy->at : target;
@@ -136,8 +136,8 @@ bool TcpDial::start_next() {
 }
 
 base::Result<std::unique_ptr<TcpStream>> TcpDial::connect(const base::IpPort& to) {
-  if (from_ != 0) {
-    if (auto stream = TcpStream::connect_from(loop_, from_, to)) return stream;
+  if (from_) {
+    if (auto stream = TcpStream::connect_from(loop_, *from_, to)) return stream;
   }
   return TcpStream::connect(loop_, to);
 }

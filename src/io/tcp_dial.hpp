@@ -37,12 +37,13 @@ class TcpDial {
   /// RFC 8305, section 5.
   static constexpr base::Duration kStagger = std::chrono::milliseconds(250);
 
-  /// `resolver` must outlive it. `from`: a port on which this process listens, from which
-  /// connections leave that go through no proxy, unless one to the same place has it; 0: any.
+  /// `resolver` must outlive it. `from`: where this process listens; connections leave from
+  /// there that go through no proxy, unless one to the same place has it. Nothing: from any port.
   TcpDial(Resolver& resolver, const HostPort& target, base::Duration stagger = kStagger)
       : TcpDial(resolver, target, std::nullopt, stagger) {}
   TcpDial(Resolver& resolver, const HostPort& target, const std::optional<ProxyConfig>& proxy,
-          base::Duration stagger = kStagger, std::uint16_t from = 0);
+          base::Duration stagger = kStagger,
+          const std::optional<base::IpPort>& from = std::nullopt);
   TcpDial(const TcpDial&) = delete;
   TcpDial& operator=(const TcpDial&) = delete;
 
@@ -78,7 +79,7 @@ class TcpDial {
   Loop& loop_;
   base::Duration stagger_;
   bool proxied_;
-  std::uint16_t from_;
+  std::optional<base::IpPort> from_;
   bool is_number_;
   std::unique_ptr<Lookup> lookup_;
   std::vector<base::IpPort> addresses_;  ///< in the order in which they are tried

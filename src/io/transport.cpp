@@ -28,6 +28,7 @@ base::Status Transport::Impl::start(const Identity& identity) {
   if (!listener) return base::fail(std::move(listener.error()));
   listener_ = std::move(*listener);
   address_ = listener_->address();
+  bound_ = listener_->bound();
   turn_ = std::make_unique<Turn>(loop_, [this] { return turn(); });
   return {};
 }
@@ -150,7 +151,7 @@ std::uint64_t Transport::Impl::start_dial(std::uint32_t slot, const std::string&
 std::uint64_t Transport::Impl::dial(const std::string& address) {
   auto prepared = prepare(address, Role::dialer);
   if (!prepared) return fail_dial(prepared.error().text);
-  const std::uint16_t from = config_.one_port ? parse_address(address_)->port : 0;
+  const auto from = config_.one_port ? std::optional(bound()) : std::nullopt;
   auto dial = std::make_unique<TcpDial>(resolver_, prepared->target, config_.proxy,
                                         TcpDial::kStagger, from);
   return start_dial(prepared->slot, address,
@@ -162,7 +163,7 @@ std::uint64_t Transport::Impl::punch(const std::string& address, const base::Pee
   if (!prepared) return fail_dial(prepared.error().text);
   const auto to = numeric_address(prepared->target);
   if (!to) return fail_dial(address + ": an address in numbers is needed here");
-  auto connection = TcpStream::connect_from(loop_, parse_address(address_)->port, *to);
+  auto connection = TcpStream::connect_from(loop_, bound(), *to);
   if (!connection) return fail_dial(fmt::format("{}: {}", address, connection.error().text));
   const std::uint64_t number =
       start_dial(prepared->slot, address,
@@ -231,7 +232,7 @@ bool Transport::Impl::turn() {
 void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
   if (take_for_punch(tcp)) return;
   const base::IpPort from = tcp->remote_address();
-  if (!may_come(from.ip)) return;
+  if (!may_come(from.ip) || !pace_.take(from.ip, Loop::now())) return;
   const auto slot = free_slot();
   if (!slot) return;
   auto session = make_session(Role::listener);
@@ -365,6 +366,8 @@ Transport::Transport(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Transport::~Transport() = default;
 
 const std::string& Transport::address() const noexcept { return impl_->address(); }
+
+const base::IpPort& Transport::bound() const noexcept { return impl_->bound(); }
 
 std::uint64_t Transport::dial(const std::string& address) { return impl_->dial(address); }
 

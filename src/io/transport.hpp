@@ -140,6 +140,7 @@ class Transport {
 
   /// The ip:port that is listened on.
   [[nodiscard]] const std::string& address() const noexcept;
+  [[nodiscard]] const base::IpPort& bound() const noexcept;
 
   /// Starts a link to "host:port". The number returned, above 0, comes back in on_link_up or
   /// on_dial_failed, one of which follows within handshake_timeout.

@@ -10,6 +10,7 @@
 
 #include "io/circuits.hpp"
 #include "io/fabrics.hpp"
+#include "io/host_pace.hpp"
 #include "io/link.hpp"
 #include "io/tls.hpp"
 #include "io/transport.hpp"
@@ -35,6 +36,7 @@ class Transport::Impl final : private CircuitLinks {
 
   [[nodiscard]] base::Status start(const Identity& identity);
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  [[nodiscard]] const base::IpPort& bound() const noexcept { return bound_; }
   [[nodiscard]] std::uint64_t dial(const std::string& address);
   [[nodiscard]] std::uint64_t punch(const std::string& address, const base::PeerId& peer);
   void open_circuit(base::LinkId id, std::uint32_t number, const base::PeerId& peer, bool opens);
@@ -124,7 +126,9 @@ class Transport::Impl final : private CircuitLinks {
   std::optional<base::Time> quiet_at_;  ///< shutting down: when fabrics may be let go of
   std::unique_ptr<Turn> turn_;
   std::unique_ptr<TcpListener> listener_;
+  HostPace pace_;  ///< of those who come to it
   std::string address_;
+  base::IpPort bound_;  ///< the same in numbers
   std::vector<Slot> slots_;
   std::vector<FailedDial> failed_dials_;
   std::uint64_t dials_ = 0;

@@ -103,7 +103,7 @@ void Core::expire(base::Time now, Outbox& out) {
     for (const wire::MemberRecord& record : damper_.take_due(now)) {
       if (table_.apply(record)) changed(record, false, base::LinkId{}, now);
     }
-    for (const std::string& address : dialer_.overdue(now)) dial_failed({address, {}}, now, out);
+    for (const std::string& address : dialer_.overdue(now)) on(DialFailed{address, {}}, now, out);
     overrule_if_due(now, out);
   }
   finish(now, out);
@@ -185,7 +185,8 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
                                       : event.dialed          ? kContactLife
                                                               : kContactLifeMax),
                   .detector = FailureDetector(config_.heartbeat, now),
-                  .relayed = event.relayed};
+                  .relayed = event.relayed,
+                  .to_relay = !event.other.has_replica};
   const bool moves = !event.relayed && is_relayed_neighbour(event.other.id);
   if (resolve_duplicates(event.link, link, now, out)) {
     out.push_back(Close{event.link, wire::ByeReason::duplicate});
@@ -222,7 +223,7 @@ bool Core::refuse_link(const LinkReady& event, base::Time now, Outbox& out) {
   // A crowd of joiners that all know this peer: those it has no time for start with others.
   const bool turned_away =
       !event.dialed && table_.find(peer) == nullptr && !take_stranger_token(now);
-  if (!left_ && !turned_away && links_.size() < kReadyLinksMax) return false;
+  if (!left_ && !turned_away && links_.size() < ready_links_max()) return false;
   if (!left_) refer(event.link, peer, out);
   out.push_back(Close{event.link, left_ ? wire::ByeReason::left : wire::ByeReason::none});
   return true;
@@ -235,8 +236,12 @@ bool Core::refuse_link(const LinkReady& event, base::Time now, Outbox& out) {
 void Core::request_if_useful(const LinkReady& event, bool was_there, bool moves, base::Time now,
                              Outbox& out) {
   const base::PeerId peer = event.other.id;
-  if (fits_overlay(event.other) && !no_room_.contains(peer) &&
-      (moves || wanted_neighbours() > 0 || !was_there || seems_apart(peer, now))) {
+  if (!fits_overlay(event.other) || no_room_.contains(peer)) return;
+  if (!event.other.has_replica) {
+    if (moves || wants_relays()) request(event.link, false, now, out);
+    return;
+  }
+  if (moves || wanted_neighbours() > 0 || !was_there || seems_apart(peer, now)) {
     request(event.link, !was_there && count(Role::neighbour) > 0, now, out);
   }
 }
@@ -275,10 +280,6 @@ void Core::on(const LinkLost& event, base::Time now, Outbox& out) {
   } else {
     dialer_.postpone(peer, kRejectedPause, now);
   }
-}
-
-void Core::on(const DialFailed& event, base::Time now, Outbox& out) {
-  dial_failed(event, now, out);
 }
 
 // Of a crowd that hears a newcomer only some dial it; it is heard again. Two swarms on one network
@@ -369,6 +370,12 @@ void Core::send(base::LinkId id, wire::Message message, Outbox& out) {
 
 void Core::notice(Outbox& out, base::Severity severity, std::string text) {
   out.push_back(base::Notice{severity, std::move(text)});
+}
+
+void Core::set_heartbeat(base::Duration heartbeat) {
+  ASSERT(links_.empty() && heartbeat > base::Duration{0});
+  config_.heartbeat = heartbeat;
+  progress_.set_heartbeat(heartbeat);
 }
 
 void Core::set_own_progress(const wire::Progress& own, bool trains, base::Time now) {

@@ -73,8 +73,10 @@ class Core {
   /// Why a member that is not alive was lost; none where nobody told.
   [[nodiscard]] wire::DeathReason death_reason_of(const base::PeerId& peer) const;
 
-  /// Whether any member counts as alive that may be a neighbour of this peer, or is one.
+  /// Whether any member counts as alive that may exchange with this peer, or does.
   [[nodiscard]] bool may_find_neighbours() const;
+  /// From now on this relay's heartbeats are those of the run that it has found. No link is ready.
+  void set_heartbeat(base::Duration heartbeat);
   /// Whether a dial has no outcome yet.
   [[nodiscard]] bool is_dialing() const { return dialer_.is_dialing(); }
 
@@ -109,6 +111,7 @@ class Core {
     base::Time beat_heard_at{};
     std::optional<base::Duration> round_trip;
     bool relayed = false;   ///< over a circuit
+    bool to_relay = false;  ///< the other end has no replica
     bool held = false;      ///< not to be closed as unused
     bool referred = false;  ///< the other end was told of members that may have a place for it
     int mismatches = 0;
@@ -168,9 +171,9 @@ class Core {
   void close(base::LinkId id, wire::ByeReason bye, LossReason reason, base::Time now, Outbox& out);
   void drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out);
   void seek(base::Time now, Outbox& out);
+  void seek_relays(base::Time now, Outbox& out);
   void seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& out);
   void probe(base::Time now, Outbox& out);
-  void dial_failed(const DialFailed& event, base::Time now, Outbox& out);
   /// When to look for links again: `latest`, or earlier.
   [[nodiscard]] base::Time next_seek(base::Time now, base::Time latest) const;
   /// Held alive, or its return is known and not believed yet: a neighbour as good as others.
@@ -190,7 +193,24 @@ class Core {
   /// A neighbour over a circuit, which a direct link with it replaces.
   [[nodiscard]] bool is_relayed_neighbour(const base::PeerId& peer) const;
   void dial(std::string address, Outbox& out) const;
+  /// Links in this role, those with relays left out.
   [[nodiscard]] std::size_t count(Role role) const;
+  /// Relays that this peer is linked with, or asked to be.
+  [[nodiscard]] std::size_t relays() const;
+  [[nodiscard]] bool is_relay() const { return !table_.self().has_replica; }
+  /// Whether the two ends of this link exchange when they are neighbours.
+  [[nodiscard]] bool exchanges(const Link& link) const { return !link.to_relay && !is_relay(); }
+  [[nodiscard]] bool wants_relays() const;
+  /// Whether one more neighbour may be at the other end of this link.
+  [[nodiscard]] bool has_room_for(const Link& link) const;
+  /// Whether this neighbour needs this relay no more than others.
+  [[nodiscard]] bool needs_no_relay(const Link& link) const;
+  [[nodiscard]] std::size_t neighbours_max() const {
+    return is_relay() ? kServedMax : config_.degree + kDegreeSlack;
+  }
+  [[nodiscard]] std::size_t ready_links_max() const {
+    return is_relay() ? kReadyLinksOfRelayMax : kReadyLinksMax;
+  }
   /// Neighbours, those that fell silent included unless they are half of all: that is a cut, and
   /// the own side may have others.
   [[nodiscard]] std::size_t responsive_neighbours() const;

@@ -42,12 +42,13 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("neighbours wanted back", reconnect_first_.size(), alive);
   out.add("banned peers", banned_.size(), kMembersMax);
   out.add("peers without room here", no_room_.size(), kMembersMax);
-  out.add("ready links", links_.size(), kReadyLinksMax);
-  out.add("neighbours", neighbours, config_.degree + kDegreeSlack);
+  out.add("ready links", links_.size(), ready_links_max());
+  out.add("neighbours", neighbours, neighbours_max());
+  out.add("relays", relays(), kRelaysMax);
   // They are told before an event's handling ends.
   out.add("rumours of records", queued_records_.size(), 0);
   out.add("rumours of claims", queued_claims_.size(), 0);
-  progress_.add_bounds(neighbours, out);
+  progress_.add_bounds(neighbours + relays(), out);
   dialer_.add_bounds(out);
 }
 

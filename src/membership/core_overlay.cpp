@@ -82,15 +82,12 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
     moved = moved || relation.role == Role::neighbour;
     close(other_id, wire::ByeReason::duplicate, LossReason::duplicate, now, out);
   }
-  // Requests of ours that are under way may still be rejected: they count against the slack only,
-  // or peers that all seek at once would all reject each other.
-  const std::size_t neighbours = responsive_neighbours();
-  const bool full = neighbours >= config_.degree ||
-                    neighbours + count(Role::requested) >= config_.degree + kDegreeSlack;
-  const bool room = SIM_RARE(accept_without_room) || (!full && !SIM_RARE(reject_with_room));
+  const bool room =
+      SIM_RARE(accept_without_room) || (has_room_for(link) && !SIM_RARE(reject_with_room));
   // Where each end hears nothing of the other's counter, the overlay is in two parts. If that of
   // one alone stands still, as its trainer may, there is no need for a link.
-  const bool wanted = moved || urgent || room || seems_apart(peer, now);
+  const bool served = link.to_relay || is_relay();
+  const bool wanted = moved || room || (!served && (urgent || seems_apart(peer, now)));
   const wire::MemberRecord* record = table_.find(peer);
   const bool fits = (record == nullptr || fits_overlay(*record)) && !no_room_.contains(peer);
   if (!wanted || !fits) {
@@ -103,20 +100,41 @@ void Core::on_request(base::LinkId id, bool urgent, base::Time now, Outbox& out)
   if (links_.at(id).role != Role::neighbour) become_neighbour(id, now, out);
 }
 
+bool Core::has_room_for(const Link& link) const {
+  if (link.to_relay) return relays() < kRelaysMax;
+  const std::size_t neighbours = responsive_neighbours();
+  if (is_relay()) {
+    return neighbours < kServedMax || std::ranges::any_of(links_, [&](const auto& entry) {
+             return needs_no_relay(entry.second);
+           });
+  }
+  // Requests of ours that are under way may still be rejected: they count against the slack only,
+  // or peers that all seek at once would all reject each other.
+  return neighbours < config_.degree &&
+         neighbours + count(Role::requested) < config_.degree + kDegreeSlack;
+}
+
+bool Core::needs_no_relay(const Link& link) const {
+  if (link.role != Role::neighbour || link.held) return false;
+  const wire::MemberRecord* record = table_.find(link.peer);
+  return record != nullptr && record->reach == wire::Reachability::reachable;
+}
+
 void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
   Link& link = links_.at(id);
   link.role = Role::contact;  // it no longer counts as on its way
   link.role_ends = now + kContactLife;
-  dialer_.postpone(link.peer, kRejectedPause, now);
-  pace_.rejected(rng_, now);
+  dialer_.postpone(link.peer, link.to_relay ? kRevivalMin : kRejectedPause, now);
+  if (!link.to_relay) pace_.rejected(rng_, now);
   const auto& records = table_.records();
   const bool others = dialer_.dialing() > 0 || count(Role::requested) > 0 ||
                       std::any_of(records.begin(), records.end(), [&](const auto& entry) {
-                        return is_wanted(entry.second, true) && dialer_.due(entry.first) <= now;
+                        return entry.second.has_replica && is_wanted(entry.second, true) &&
+                               dialer_.due(entry.first) <= now;
                       });
   const bool tried = pace_.has_tried() || !others || SIM_RARE(urgent_at_once);
   const bool lonely = count(Role::neighbour) == 0;
-  if (tried && wanted_neighbours() > 0 && pace_.take_urgent(lonely, now)) {
+  if (tried && !link.to_relay && wanted_neighbours() > 0 && pace_.take_urgent(lonely, now)) {
     request(id, true, now, out);
     return;
   }
@@ -135,9 +153,9 @@ void Core::become_neighbour(base::LinkId id, base::Time now, Outbox& out) {
   ASSERT(link.role != Role::neighbour);
   link.role = Role::neighbour;
   link.detector.restart(now);
-  pace_.accepted();
+  if (!link.to_relay) pace_.accepted();
   reconnect_first_.erase(link.peer);
-  out.push_back(NeighbourUp{link.peer, id});
+  if (exchanges(link)) out.push_back(NeighbourUp{link.peer, id});
   send_heartbeat(id, link, now, out);
   if (link.dialed) reconcile(id, out);  // one end is enough
   drop_surplus(link.peer, now, out);
@@ -168,7 +186,7 @@ void Core::end_neighbour(base::LinkId id, LossReason reason, base::Time now, Out
   link.role = Role::contact;
   link.role_ends = now + kContactLife;
   if (!SIM_BUG(told_kept)) progress_.forget(link.peer.prefix());
-  out.push_back(NeighbourDown{link.peer, id, reason});
+  if (exchanges(link)) out.push_back(NeighbourDown{link.peer, id, reason});
   notice(out, Severity::info,
          fmt::format("link to {} ended: {}", link.peer.brief(), to_string(reason)));
 }
@@ -183,10 +201,10 @@ void Core::close(base::LinkId id, wire::ByeReason bye, LossReason reason, base::
 // Above degree + slack one of the neighbours goes, at random: were it the one that has most links
 // itself, the overlay would be a worse expander (32 peers: a spectral gap of 0.17 instead of 0.19).
 void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
-  while (count(Role::neighbour) > config_.degree + kDegreeSlack && !SIM_BUG(surplus_kept)) {
+  while (count(Role::neighbour) > neighbours_max() && !SIM_BUG(surplus_kept)) {
     std::vector<base::LinkId> others;
     for (const auto& [id, link] : links_) {
-      if (link.role == Role::neighbour && link.peer != keep) others.push_back(id);
+      if (link.role == Role::neighbour && !link.to_relay && link.peer != keep) others.push_back(id);
     }
     ASSERT(!others.empty());
     // Direct links are kept rather than those over a circuit, and those that carry a circuit
@@ -196,6 +214,7 @@ void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
         std::erase_if(others, [&](base::LinkId id) { return !fits(id); });
       }
     };
+    if (is_relay()) keep_only([&](base::LinkId id) { return needs_no_relay(links_.at(id)); });
     keep_only([&](base::LinkId id) { return links_.at(id).relayed; });
     keep_only([&](base::LinkId id) { return !links_.at(id).held; });
     const base::LinkId victim = others[rng_.below(others.size())];
@@ -219,6 +238,7 @@ void Core::seek(base::Time now, Outbox& out) {
   if (lonely && dialer_.join_due(lonely, now)) dial_joins(now, out);
   const std::size_t wanted = now < pace_.dial_after() ? 0 : wanted_neighbours();
   if (wanted > dialer_.dialing()) seek_members(true, wanted - dialer_.dialing(), now, out);
+  if (wants_relays()) seek_relays(now, out);
   // Of the addresses that were given or saved some may be of long ago, and each of those keeps a
   // dial for as long as it may take: members come first.
   if (!lonely && dialer_.join_due(lonely, now)) dial_joins(now, out);
@@ -226,6 +246,34 @@ void Core::seek(base::Time now, Outbox& out) {
     seek_members(false, 1, now, out);
   }
   if (now >= probe_at_) probe(now, out);
+}
+
+// All of them, or of many the first in the order of ids: so any two peers that cannot reach each
+// other have one in common.
+void Core::seek_relays(base::Time now, Outbox& out) {
+  const auto& all = table_.relays();
+  std::size_t sought = relays() + static_cast<std::size_t>(std::ranges::count_if(
+                                      all, [&](const auto& id) { return dialer_.is_dialing(id); }));
+  for (const base::PeerId& id : all) {
+    if (sought >= kRelaysSought) return;
+    const wire::MemberRecord& record = *table_.find(id);
+    if (dialer_.due(id) > now || !is_wanted(record, true)) continue;
+    if (const auto address = dialer_.dial(record, now)) {
+      dial(*address, out);
+      ++sought;
+    }
+  }
+}
+
+bool Core::wants_relays() const {
+  return !is_relay() && table_.self().reach != wire::Reachability::reachable &&
+         !table_.relays().empty() && relays() < kRelaysSought;
+}
+
+std::size_t Core::relays() const {
+  return static_cast<std::size_t>(std::ranges::count_if(links_, [](const auto& entry) {
+    return entry.second.to_relay && entry.second.role != Role::contact;
+  }));
 }
 
 void Core::dial_joins(base::Time now, Outbox& out) {
@@ -263,7 +311,7 @@ void Core::probe(base::Time now, Outbox& out) {
   if (first) return;
   std::vector<const wire::MemberRecord*> stale;
   for (const auto& [id, record] : table_.records()) {
-    const bool due = is_wanted(record, true) && dialer_.due(id) <= now;
+    const bool due = record.has_replica && is_wanted(record, true) && dialer_.due(id) <= now;
     if (due && (lacks_evidence(id, now) || SIM_RARE(probe_now))) stale.push_back(&record);
   }
   if (stale.empty()) return;
@@ -288,7 +336,7 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
   };
   if (alive) {
     for (const auto& [id, record] : table_.records()) {
-      if (dialer_.due(id) <= now) consider(record);
+      if (record.has_replica && dialer_.due(id) <= now) consider(record);
     }
   } else {
     for (const base::PeerId& id : table_.dead()) {
@@ -330,6 +378,7 @@ bool Core::is_there(const wire::MemberRecord& record) const {
 }
 
 bool Core::fits_overlay(const wire::MemberRecord& record) const {
+  if (is_relay() || !record.has_replica) return is_relay() == record.has_replica;
   return config_.hub.empty() || record.name == config_.hub || table_.self().name == config_.hub;
 }
 
@@ -340,7 +389,8 @@ bool Core::may_be_neighbour(const wire::MemberRecord& record) const {
 
 bool Core::may_find_neighbours() const {
   return std::ranges::any_of(table_.records(), [&](const auto& entry) {
-    return counts_as_alive(entry.second.state) && may_be_neighbour(entry.second);
+    return counts_as_alive(entry.second.state) && entry.second.has_replica &&
+           may_be_neighbour(entry.second);
   });
 }
 
@@ -351,7 +401,7 @@ bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
          !dialer_.is_dialing(record.id);
 }
 
-void Core::dial_failed(const DialFailed& event, base::Time now, Outbox& out) {
+void Core::on(const DialFailed& event, base::Time now, Outbox& out) {
   const std::string& address = event.address;
   const auto target = dialer_.target(address);
   const wire::MemberRecord* record = target ? table_.find(*target) : nullptr;
@@ -387,12 +437,14 @@ base::Time Core::next_seek(base::Time now, base::Time latest) const {
     next = std::min(next, *due);
   }
   const bool seeks = wanted_neighbours() > 0;
+  const bool seeks_relays = wants_relays();
   if (seeks && pace_.dial_after() > now) next = std::min(next, pace_.dial_after());
   for (const auto& [due, id] : dialer_.waiting(now)) {
     if (due >= next) break;
     const wire::MemberRecord* record = table_.find(id);
     if (record == nullptr) continue;
-    if (is_wanted(*record, false) || (seeks && is_wanted(*record, true))) next = due;
+    const bool sought = record->has_replica ? seeks : seeks_relays;
+    if (is_wanted(*record, false) || (sought && is_wanted(*record, true))) next = due;
   }
   return next;
 }
@@ -410,15 +462,17 @@ bool Core::is_linked(const base::PeerId& peer) const {
 }
 
 std::size_t Core::count(Role role) const {
-  return static_cast<std::size_t>(std::count_if(
-      links_.begin(), links_.end(), [&](const auto& entry) { return entry.second.role == role; }));
+  return static_cast<std::size_t>(std::ranges::count_if(links_, [&](const auto& entry) {
+    return entry.second.role == role && !entry.second.to_relay;
+  }));
 }
 
 std::size_t Core::responsive_neighbours() const {
   const std::size_t all = count(Role::neighbour);
   const auto silent =
       static_cast<std::size_t>(std::count_if(links_.begin(), links_.end(), [&](const auto& entry) {
-        return entry.second.role == Role::neighbour && now_ >= suspect_at(entry.second);
+        const Link& link = entry.second;
+        return link.role == Role::neighbour && !link.to_relay && now_ >= suspect_at(link);
       }));
   return 2 * silent >= all ? all - silent : all;
 }

@@ -125,7 +125,7 @@ struct Close {
   wire::ByeReason reason = wire::ByeReason::none;
 };
 
-/// The two ends of this link are neighbours from now on.
+/// The two ends of this link are neighbours from now on, and exchange: neither is a relay.
 struct NeighbourUp {
   base::PeerId peer;
   base::LinkId link;

@@ -14,7 +14,8 @@ using namespace std::chrono_literals;
 inline constexpr std::size_t kMembersMax = 4096;   ///< records of the member table, self included
 inline constexpr std::size_t kProgressMax = 4096;  ///< progress counters
 inline constexpr std::size_t kReadyLinksMax = 64;  ///< ready links, whatever they are for
-inline constexpr std::size_t kDialsMax = 8;        ///< dials under way
+inline constexpr std::size_t kReadyLinksOfRelayMax = 224;  ///< and those of a relay
+inline constexpr std::size_t kDialsMax = 8;                ///< dials under way
 /// Of them at addresses heard on the local network, where anybody can say anything.
 inline constexpr std::size_t kFoundDialsMax = kDialsMax / 4;
 inline constexpr std::size_t kRevivalsMax = kDialsMax / 2;  ///< and of dead members
@@ -22,6 +23,9 @@ inline constexpr std::size_t kJoinMax = 64;                 ///< configured addr
 inline constexpr std::size_t kOwnAddressesMax = 64;         ///< that have led to this peer itself
 inline constexpr std::size_t kRememberedMax = 32;  ///< addresses of others that a peer saves
 inline constexpr std::uint32_t kDegreeMax = 32;    ///< neighbours that a peer seeks
+inline constexpr std::size_t kServedMax = 192;     ///< neighbours of a relay
+inline constexpr std::size_t kRelaysSought = 4;    ///< by a peer that may not be dialed
+inline constexpr std::size_t kRelaysMax = 8;       ///< that a peer is linked with
 /// An incarnation or sample counter from here on is a lie: nobody counts that far.
 inline constexpr std::uint64_t kCounterMax = std::uint64_t{1} << 51;
 /// Bytes of records in one gossip frame: addresses can be long, a frame's metadata is bounded.

@@ -68,6 +68,7 @@ void MemberTable::count(const MemberRecord& record) {
   if (record.state == MemberState::dead) dead_.insert(record.id);
   if (!counts_as_alive(record.state)) return;
   ++alive_;
+  if (!record.has_replica) relays_.insert(record.id);
   ++alive_at_[hash_of(record.addresses)];
 }
 
@@ -76,6 +77,7 @@ void MemberTable::discount(const MemberRecord& record) {
   if (record.state == MemberState::dead) dead_.erase(record.id);
   if (!counts_as_alive(record.state)) return;
   --alive_;
+  relays_.erase(record.id);
   const auto at = alive_at_.find(hash_of(record.addresses));
   if (--at->second == 0) alive_at_.erase(at);
 }

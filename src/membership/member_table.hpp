@@ -37,6 +37,8 @@ class MemberTable {
   }
   /// Members that are dead: left ones are not among them.
   [[nodiscard]] const std::set<base::PeerId>& dead() const noexcept { return dead_; }
+  /// Members that count as alive and have no replica.
+  [[nodiscard]] const std::set<base::PeerId>& relays() const noexcept { return relays_; }
   /// Whether a member that counts as alive has just these addresses.
   [[nodiscard]] bool anyone_alive_at(const std::vector<std::string>& addresses) const;
   /// Different addresses of those that are.
@@ -64,6 +66,7 @@ class MemberTable {
   base::PeerId self_id_;
   std::map<base::PeerId, wire::MemberRecord> records_;
   std::set<base::PeerId> dead_;
+  std::set<base::PeerId> relays_;
   std::unordered_map<std::uint64_t, std::uint32_t> alive_at_;  ///< members, by hash of addresses
   std::size_t alive_ = 0;
   std::uint64_t alive_version_ = 0;

@@ -28,6 +28,8 @@ class ProgressTable {
   ProgressTable(std::uint64_t own_prefix, base::Duration heartbeat)
       : own_prefix_(own_prefix), heartbeat_(heartbeat) {}
 
+  void set_heartbeat(base::Duration heartbeat) noexcept { heartbeat_ = heartbeat; }
+
   /// What a former life of this peer knew, its own counter included, before set_own(). What is
   /// over the bounds is ignored.
   void restore(std::span<const base::SampleCounter> counters);

@@ -17,7 +17,7 @@ using wire::MemberRecord;
 using wire::MemberState;
 
 // A signature of these bytes can be taken for nothing else.
-constexpr std::string_view kContext = "starling member record 2";
+constexpr std::string_view kContext = "starling member record 3";
 
 // Of a version: incarnation, state, signature.
 constexpr int kSignatureBits = 11;
@@ -56,6 +56,7 @@ base::Buffer signed_bytes(const MemberRecord& record) {
   put(bytes, record.state == MemberState::left ? 1 : 0);
   put(bytes, std::bit_cast<std::uint32_t>(record.weight));
   put(bytes, static_cast<std::uint64_t>(record.reach));
+  put(bytes, record.has_replica ? 1 : 0);
   return bytes;
 }
 

@@ -40,4 +40,12 @@ Config core_config(const RunFile& run_file, std::string canonical, const Startin
   return config;
 }
 
+Config relay_config(const wire::RunId& run, std::vector<std::string> join,
+                    const reach::Config& relay) {
+  Config config{.run = run, .parameter_count = 1, .target_samples = 1, .relay = relay};
+  config.exchange.mode = exchange::Mode::none;
+  config.membership.join = std::move(join);
+  return config;
+}
+
 }  // namespace starling::peer

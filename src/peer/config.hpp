@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/time.hpp"
 #include "data/sharding.hpp"
@@ -62,5 +63,10 @@ struct StartingPoint {
 /// whoever runs it.
 [[nodiscard]] Config core_config(const RunFile& run_file, std::string canonical,
                                  const StartingPoint& start);
+
+/// What the core of a relay is told: nothing of it is about training, which never begins. `run`:
+/// zero where it serves whatever run comes.
+[[nodiscard]] Config relay_config(const wire::RunId& run, std::vector<std::string> join,
+                                  const reach::Config& relay);
 
 }  // namespace starling::peer

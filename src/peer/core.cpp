@@ -22,6 +22,8 @@ const char* to_string(Phase phase) noexcept {
       return "finishing";
     case Phase::done:
       return "done";
+    case Phase::relaying:
+      return "relaying";
   }
   return "unknown";
 }
@@ -83,8 +85,10 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
       ring_(seat_of(self_.id, config_, resume.step.next(), rng())),
       reach_(config_.relay, self_.id, self_.addresses, config_.secure, rng.fork()),
       addresses_(self_.addresses),
+      knows_run_(self_.has_replica),
       share_{.batch = config_.train.batch},
       pace_(config_.step_interval, config_.train.batch),
+      phase_(self_.has_replica ? Phase::waiting : Phase::relaying),
       step_(resume.step),
       samples_(SIM_BUG(samples_forgotten) ? 0 : resume.samples),
       progress_(resume.progress) {
@@ -103,6 +107,7 @@ void Core::expire(base::Time now, Outbox& out) {
   if (phase_ == Phase::done) return;
   if (phase_ == Phase::waiting && is_due(wait_until_, now)) end_wait(now, out);
   close_silent_links(now, out);
+  if (is_due(relays_until_, now)) return end({EndReason::done, {}}, now, out);
   if (is_due(alone_until_, now)) end_if_alone(now, out);
   if (stay_until_) end_if_finished(now, out);
   if (phase_ == Phase::done) return;
@@ -145,6 +150,7 @@ void Core::expire_parts(base::Time now, Outbox& out) {
 
 // The next checkpoint may never come.
 void Core::remember_changes(base::Time now, Outbox& out) {
+  if (is_relay()) return;  // another run may be the next
   if (known_.may_have_moved(membership_.table().hash(), now)) remember_others(out);
 }
 
@@ -156,7 +162,7 @@ void Core::remember_others(Outbox& out) {
 
 void Core::on(Start&, base::Time now, Outbox& out) {
   started_ = true;
-  wait_until_ = now + config_.membership.wait_timeout;
+  if (!is_relay()) wait_until_ = now + config_.membership.wait_timeout;
   if (config_.require_peers > base::Duration{}) alone_until_ = now + config_.require_peers;
   publish(now);
   update_progress(now);

@@ -29,6 +29,8 @@ namespace starling::peer {
 inline constexpr base::Duration kHelloTimeout = std::chrono::seconds(5);
 /// A peer that is done stays at most so long for circuits that it relays.
 inline constexpr base::Duration kStayMax = std::chrono::seconds(30);
+/// A relay whose links have all gone stays at its run for so long.
+inline constexpr base::Duration kRelayAlone = std::chrono::minutes(1);
 /// Between the two ends of a link of this peer with itself.
 inline constexpr base::Duration kBothEndsTold = std::chrono::seconds(2);
 /// Links, those without a Hello and those on their way out included; further ones are closed.
@@ -57,8 +59,9 @@ struct Resume {
 
 class Core {
  public:
-  /// `self`: this peer's record, with the addresses that others can dial; `signer` signs it.
-  /// `shards` and `signer` outlive this.
+  /// `self`: this peer's record, with the addresses that others can dial; `signer` signs it. One
+  /// without a replica makes a relay: it exchanges and trains nothing, and where `config.run` is
+  /// zero it serves the run of the first peer that says hello. `shards` and `signer` outlive this.
   Core(Config config, wire::MemberRecord self, const data::Shards& shards, const Resume& resume,
        membership::Signer& signer, base::Rng rng);
 
@@ -83,13 +86,14 @@ class Core {
     base::PeerId peer;
     bool dialed = false;
     std::string address;
-    std::string observed;       ///< the other end's address as seen here
+    std::string observed;       ///< the other end's address as seen here; empty: as LinkUp has it
     base::LinkId via;           ///< over a circuit: the link with the relay
     bool wanted = false;        ///< it is the outcome of a dial that membership asked for
     std::uint64_t answers = 0;  ///< the other end asked to be dialed, by this introduction
     bool ready = false;         ///< Hello accepted
     bool closing = false;
-    base::Time hello_until;  ///< not ready: time at which it is closed
+    bool told_run_file = false;  ///< a relay, of its run
+    base::Time hello_until;      ///< not ready: time at which it is closed
   };
 
   // Each takes one event (core.cpp, core_links.cpp, core_training.cpp).
@@ -147,7 +151,8 @@ class Core {
   void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now, Outbox& out);
   void on_refuse(base::LinkId link, const LinkInfo& info, const wire::Refuse& refusal,
                  base::Time now, Outbox& out);
-  void on_run_file_request(base::LinkId link, const LinkInfo& info, Outbox& out);
+  void say_hello(base::LinkId link, const LinkInfo& info, Outbox& out) const;
+  void on_run_file_request(base::LinkId link, LinkInfo& info, Outbox& out);
   void refuse(base::LinkId link, wire::Refuse refusal, Outbox& out);
   void no_room_for(base::LinkId link, const base::PeerId& peer, const std::string& text,
                    base::Time now, Outbox& out);
@@ -208,6 +213,13 @@ class Core {
   void end_if_ring_has_stopped(base::Time now, Outbox& out);
   void end_broken_ring(const std::string& what, base::Time now, Outbox& out);
 
+  // A relay (core_relay.cpp).
+  [[nodiscard]] bool is_relay() const noexcept { return !self_.has_replica; }
+  void find_run(const wire::Hello& hello, Outbox& out);
+  /// Whether it was asked by a relay, for the first time on this link.
+  [[nodiscard]] bool tell_run_file(base::LinkId link, LinkInfo& info, Outbox& out) const;
+  void note_links_of_relay(base::Time now);
+
   // Bounds (core_bounds.cpp).
   template <class Visit>
   void visit_deadlines(const Visit& visit) const;
@@ -227,6 +239,7 @@ class Core {
   std::map<base::LinkId, LinkInfo> links_;
   std::map<base::PeerId, base::LinkId> neighbours_;
   bool had_neighbour_ = false;
+  bool knows_run_;  ///< config_.run and what a Hello says of it are so; only a relay may not know
   bool reported_duplicate_key_ = false;
   std::optional<base::Time> dialed_itself_;  ///< the last time that an own dial led to this peer
 
@@ -264,9 +277,10 @@ class Core {
   std::optional<base::Time> last_step_;
 
   // Deadlines, each in visit_deadlines().
-  std::optional<base::Time> wait_until_;   ///< end of the wait for links; none: it is over
-  std::optional<base::Time> alone_until_;  ///< require_peers: end of the wait for a first peer
-  std::optional<base::Time> stay_until_;   ///< it is done, and stays as a relay
+  std::optional<base::Time> wait_until_;    ///< end of the wait for links; none: it is over
+  std::optional<base::Time> alone_until_;   ///< require_peers: end of the wait for a first peer
+  std::optional<base::Time> stay_until_;    ///< it is done, and stays as a relay
+  std::optional<base::Time> relays_until_;  ///< a relay without a link
   std::optional<base::Time> checkpoint_at_;
   std::optional<base::Time> report_at_;
 };

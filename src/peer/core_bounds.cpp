@@ -18,6 +18,7 @@ void Core::visit_deadlines(const Visit& visit) const {
   if (waits_for_step()) visit("the next step", pace_.next(), config_.step_interval);
   visit("the wait for peers", alone_until_, config_.require_peers);
   visit("the end of a relay that is done", stay_until_, kStayMax);
+  visit("the end of a relay without links", relays_until_, kRelayAlone);
   visit("the next checkpoint", checkpoint_at_, config_.checkpoint_every);
   visit("the next row of the metrics", report_at_, kReportEvery);
   for (const auto& [link, info] : links_) {

@@ -46,14 +46,12 @@ void Core::on(LinkUp& event, base::Time now, Outbox& out) {
     }
     return;
   }
-  const std::string observed = event.observed;
   LinkInfo info{.peer = event.peer,
                 .dialed = event.dialed,
                 .address = std::move(event.address),
                 .observed = std::move(event.observed),
                 .via = event.via,
                 .hello_until = now + kHelloTimeout};
-  if (info.observed.empty() && !info.via.valid()) info.observed = info.address;
   if (info.dialed && !info.via.valid()) {
     using enum reach::Answered::Purpose;
     reach::Outbox actions;
@@ -63,12 +61,19 @@ void Core::on(LinkUp& event, base::Time now, Outbox& out) {
     info.wanted = answered.purpose == want;
     info.answers = answered.nonce;
   }
-  out.push_back(Send{event.link, wire::Hello{.run = config_.run,
-                                             .parameters_hash = config_.parameters_hash,
-                                             .self = membership_.self(),
-                                             .answers = info.answers,
-                                             .observed = observed}});
+  if (knows_run_) say_hello(event.link, info, out);
   links_[event.link] = std::move(info);
+}
+
+void Core::say_hello(base::LinkId link, const LinkInfo& info, Outbox& out) const {
+  const auto heartbeat = std::chrono::ceil<std::chrono::milliseconds>(config_.membership.heartbeat);
+  out.push_back(
+      Send{link, wire::Hello{.run = config_.run,
+                             .parameters_hash = config_.parameters_hash,
+                             .self = membership_.self(),
+                             .answers = info.answers,
+                             .observed = info.observed,
+                             .heartbeat_ms = static_cast<std::uint32_t>(heartbeat.count())}});
 }
 
 void Core::on(LinkDown& event, base::Time now, Outbox& out) {
@@ -76,6 +81,7 @@ void Core::on(LinkDown& event, base::Time now, Outbox& out) {
   if (found == links_.end()) return;
   const LinkInfo info = std::move(found->second);
   links_.erase(found);
+  if (is_relay()) note_links_of_relay(now);
   if (info.ready) {
     // First, so that nobody is asked for anything over it.
     to_reach(reach::LinkLost{event.link}, now, out);
@@ -92,10 +98,8 @@ void Core::on(LinkDown& event, base::Time now, Outbox& out) {
 void Core::on(const CircuitEnded& event, base::Time now, Outbox& out) { to_reach(event, now, out); }
 
 void Core::on(DialFailed& event, base::Time now, Outbox& out) {
-  if (!reach_.is_wanted(event.address)) {
-    return to_reach(reach::DialFailed{event.address, event.text, event.own, event.no_route}, now,
-                    out);
-  }
+  const reach::DialFailed failed{event.address, event.text, event.own, event.no_route};
+  if (!reach_.is_wanted(event.address)) return to_reach(failed, now, out);
   // Where somebody wrote it down it should work; and it is tried for ever.
   const bool is_new = known_.note_failure(event.address);
   out.push_back(Notice{is_new && neighbours_.empty() ? Severity::warning : Severity::info,
@@ -105,7 +109,7 @@ void Core::on(DialFailed& event, base::Time now, Outbox& out) {
       known_.note_turned_away(event.address)) {
     return end({EndReason::failed, {base::ErrorCode::secret, event.text}}, now, out);
   }
-  to_reach(reach::DialFailed{event.address, event.text, event.own, event.no_route}, now, out);
+  to_reach(failed, now, out);
 }
 
 void Core::on(Found& event, base::Time now, Outbox& out) {
@@ -129,6 +133,11 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
   }
   if (std::holds_alternative<wire::RunFileRequest>(event.message)) {
     return on_run_file_request(event.link, info, out);
+  }
+  if (auto* reply = std::get_if<wire::RunFileReply>(&event.message); reply && is_relay()) {
+    // The newest member's, so that one which lies does not do so for ever.
+    if (info.ready) config_.shared_run_file = std::move(reply->text);
+    return;
   }
   if (!info.ready) {
     out.push_back(base::accusation("peer " + info.peer.brief() + " spoke before its hello"));
@@ -200,6 +209,7 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
     out.push_back(Close{link});
     return;
   }
+  if (!knows_run_) find_run(hello, out);
   if (hello.run != config_.run || hello.parameters_hash != config_.parameters_hash) {
     // Both ends see it. The one that joins leaves the refusal to the other, whose word says what
     // differs and ends this peer: closing here would drop that word on its way.
@@ -207,10 +217,15 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
     out.push_back(Notice{Severity::warning, "peer " + hello.self.name + " (" + info.peer.brief() +
                                                 ") has another run file and was refused"});
     return refuse(
-        link, {wire::RefuseReason::other_run, "this swarm trains another run", config_.canonical},
+        link,
+        {wire::RefuseReason::other_run,
+         is_relay() ? "this relay serves another run, until a minute after the last of its "
+                      "peers has gone"
+                    : "this swarm trains another run",
+         config_.canonical},
         out);
   }
-  if (ring_ && !ring_->admits(info.peer)) {
+  if (ring_ && hello.self.has_replica && !ring_->admits(info.peer)) {
     return refuse(link,
                   {wire::RefuseReason::fixed_set,
                    fmt::format("this swarm runs with exchange.mode = \"{}\": its peers are fixed",
@@ -226,18 +241,23 @@ void Core::make_ready(base::LinkId link, LinkInfo& info, wire::Hello& hello, bas
                       Outbox& out) {
   info.ready = true;
   out.push_back(Accept{link});
+  if (is_relay()) {
+    note_links_of_relay(now);
+    out.push_back(Send{link, wire::RunFileRequest{}});
+  }
   const bool both = info.answers != 0 && hello.answers != 0;
   bool asked = info.dialed;
   if (hello.answers != 0) asked = true;
   if (info.answers != 0) asked = both && self_.id < info.peer;
   std::string address;
   if (asked) address = info.wanted ? info.address : reach_.address_of(info.peer);
-  const reach::LinkReady ready{.link = link,
-                               .peer = info.peer,
-                               .observed = info.observed,
-                               .via = info.via,
-                               .asked = asked,
-                               .address = address};
+  const reach::LinkReady ready{
+      .link = link,
+      .peer = info.peer,
+      .observed = info.observed.empty() && !info.via.valid() ? info.address : info.observed,
+      .via = info.via,
+      .asked = asked,
+      .address = address};
   const bool relayed = info.via.valid();
   // `info` may be gone after this.
   to_membership(membership::LinkReady{.link = link,
@@ -250,7 +270,8 @@ void Core::make_ready(base::LinkId link, LinkInfo& info, wire::Hello& hello, bas
 }
 
 // A link serves for one answer, so nobody gets more out of this peer than they dial for.
-void Core::on_run_file_request(base::LinkId link, const LinkInfo& info, Outbox& out) {
+void Core::on_run_file_request(base::LinkId link, LinkInfo& info, Outbox& out) {
+  if (tell_run_file(link, info, out)) return;
   if (info.ready || info.dialed) {
     out.push_back(
         base::accusation("peer " + info.peer.brief() + " asked for a run file that it has"));
@@ -260,8 +281,10 @@ void Core::on_run_file_request(base::LinkId link, const LinkInfo& info, Outbox& 
   if (config_.shared_run_file.empty()) {
     return refuse(link,
                   {wire::RefuseReason::none,
-                   "this peer hands out no run file (another program trains, or the file is too "
-                   "long): start with the file itself",
+                   is_relay() ? "no peer has handed this relay the run file yet: try again, or "
+                                "start with the file itself"
+                              : "this peer hands out no run file (another program trains, or the "
+                                "file is too long): start with the file itself",
                    {}},
                   out);
   }
@@ -286,7 +309,7 @@ void Core::on_refuse(base::LinkId link, const LinkInfo& info, const wire::Refuse
   if (refusal.reason == wire::RefuseReason::other_run) {
     const auto is_ready = [](const auto& entry) { return entry.second.ready; };
     if (std::ranges::any_of(links_, is_ready)) return;
-    out.push_back(Refused{refusal.canonical, info.address});
+    if (!refusal.canonical.empty()) out.push_back(Refused{refusal.canonical, info.address});
   }
   if (refusal.reason == wire::RefuseReason::other_run ||
       refusal.reason == wire::RefuseReason::fixed_set) {

@@ -24,10 +24,11 @@ Status Core::status(base::Time now) const {
   const exchange::LinkCounters totals = exchange_.totals();
   Status status{.id = self_.id,
                 .name = self_.name,
+                .run = config_.run,
                 .phase = phase_,
                 .steps = step_.value,
                 .samples = samples_,
-                .swarm_samples = swarm_samples_,
+                .swarm_samples = is_relay() ? membership_.progress().total(now) : swarm_samples_,
                 .shards = share_.shards.size(),
                 .target_samples = config_.target_samples,
                 .progress = progress_,
@@ -77,10 +78,12 @@ Status Core::status(base::Time now) const {
   }
   for (wire::MemberRecord& record : membership_.members()) {
     MemberStatus member{.lost = membership_.death_reason_of(record.id),
-                        .self = record.id == self_.id,
-                        .neighbour = neighbours_.contains(record.id)};
+                        .self = record.id == self_.id};
     for (LinkStatus& link : status.links) {
-      if (link.peer == record.id) link.name = record.name;
+      if (link.peer != record.id) continue;
+      link.name = record.name;
+      member.neighbour = true;
+      if (is_relay() || !record.has_replica) link.state = "relay";
     }
     if (const auto* progress = membership_.progress().find(record.id.prefix())) {
       member.progress = *progress;

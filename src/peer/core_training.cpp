@@ -270,12 +270,14 @@ void Core::save_if_idle(Outbox& out) {
   }
 }
 
-void Core::on(Checkpoint&, base::Time, Outbox& out) { save_if_idle(out); }
+void Core::on(Checkpoint&, base::Time, Outbox& out) {
+  if (!is_relay()) save_if_idle(out);
+}
 
 void Core::on(Leave&, base::Time now, Outbox& out) {
   if (std::exchange(leaving_, true)) return;
   if (ring_) ring_->wish_to_leave();
-  if (phase_ == Phase::waiting) return end({EndReason::left, {}}, now, out);
+  if (phase_ == Phase::waiting || is_relay()) return end({EndReason::left, {}}, now, out);
   if (ring_ && phase_ == Phase::training) return;  // the others hear of it with the next gradient
   if (phase_ != Phase::finishing) return save(out);
   end_if_over(now, out);

@@ -14,7 +14,7 @@ std::vector<data::Member> training_members(const membership::MemberTable& table)
   double known = 0;
   double sum = 0;
   for (const auto& [id, record] : table.records()) {
-    if (!membership::counts_as_alive(record.state)) continue;
+    if (!membership::counts_as_alive(record.state) || !record.has_replica) continue;
     members.push_back({record.id, record.name, static_cast<double>(record.weight)});
     if (record.weight > 0) ++known;
     sum += members.back().weight;

@@ -13,7 +13,14 @@
 
 namespace starling::peer {
 
-enum class Phase : std::uint8_t { waiting, training, settling, finishing, done };
+enum class Phase : std::uint8_t {
+  waiting,
+  training,
+  settling,
+  finishing,
+  done,
+  relaying,  ///< it has no replica
+};
 
 [[nodiscard]] const char* to_string(Phase phase) noexcept;
 
@@ -22,7 +29,8 @@ struct LinkStatus {
   base::LinkId link;
   std::string name;
   std::string address;
-  std::string state;            ///< opening, open or broken; in modes without mirrors always open
+  /// opening, open or broken; in modes without mirrors always open; relay: one end is one
+  std::string state;
   std::uint64_t exchange = 0;   ///< number of the last one committed; a new session begins at 1
   std::uint64_t exchanges = 0;  ///< committed as long as the two are neighbours
   double drift = 0;  ///< distance of the other end's mirror, relative to the norm, when last looked
@@ -45,6 +53,7 @@ struct MemberStatus {
 struct Status {
   base::PeerId id;
   std::string name;
+  wire::RunId run;  ///< zero: of a relay that has found none
   Phase phase = Phase::waiting;
   std::uint64_t steps = 0;           ///< of the optimizer, those of former lives included
   std::uint64_t samples = 0;         ///< trained by this peer

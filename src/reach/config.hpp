@@ -12,4 +12,7 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 };
 
+/// Of a relay that is nothing else, unless a person says so.
+inline constexpr Config kRelayConfig{.circuits = 256, .limit = 100};
+
 }  // namespace starling::reach

@@ -80,12 +80,13 @@ std::string members_json(const peer::Status& status) {
          {"neighbour", member.neighbour},
          {"addresses", member.record.addresses},
          {"reach", wire::to_string(member.record.reach)},
+         {"relay", !member.record.has_replica},
          {"incarnation", member.record.incarnation},
          {"samples", member.progress.samples},
          {"samples_per_second", number_json(member.progress.rate)},
          {"accuracy", number_json(member.progress.accuracy)},
          {"loss", number_json(member.progress.loss)},
-         {"drift", number_json(member.progress.drift)},
+         {"drift", member.record.has_replica ? number_json(member.progress.drift) : Json(nullptr)},
          {"links", member.progress.links}});
   }
   return dump(members);

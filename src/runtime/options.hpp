@@ -4,6 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
+#include "reach/config.hpp"
+#include "report/log.hpp"
+#include "wire/messages.hpp"
+
 namespace starling::runtime {
 
 /// What the run file does not say.
@@ -24,5 +29,22 @@ struct Options {
   bool progress = false;              ///< how it goes, and who joins or dies, is printed to stdout
   double age = 0;                     ///< seconds that went by before, for seconds_to_first_step
 };
+
+/// What a relay serves, and how much.
+struct RelayOptions {
+  wire::RunId run;     ///< zero: that of the first peer that comes
+  std::string secret;  ///< file with the swarm's secret; empty: it has none
+  reach::Config relay = reach::kRelayConfig;
+};
+
+/// Error (`code`): one of these, which stand at `place`, is no address that can be dialed.
+[[nodiscard]] base::Status check_targets(const std::vector<std::string>& addresses,
+                                         base::ErrorCode code, const char* place);
+/// Error (ErrorCode::usage): an address that is none, or leads nowhere.
+[[nodiscard]] base::Status check(const Options& options);
+
+/// The program that has the port mapped; empty: none, and where that is not as wanted the log says
+/// why.
+[[nodiscard]] std::string choose_port_mapper(const Options& options, report::Log& log);
 
 }  // namespace starling::runtime

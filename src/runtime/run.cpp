@@ -40,41 +40,6 @@ constexpr std::size_t kQueuedPerParameterAllReduce = 8;
 constexpr std::size_t kQueuedBuffers = 3;
 constexpr std::size_t kRunBrief = 8;  ///< digits of a run id in messages
 
-base::Status check_address(const base::Result<io::HostPort>& parsed, ErrorCode code,
-                           const char* place) {
-  if (parsed) return {};
-  return fail(code, "{}: {}", place, parsed.error().text);
-}
-
-base::Status check_targets(const std::vector<std::string>& join, ErrorCode code,
-                           const char* place) {
-  for (const std::string& address : join) {
-    auto checked = check_address(io::parse_target(address), code, place);
-    if (!checked) return checked;
-  }
-  return {};
-}
-
-/// What others are told, as given: it must be of use to them.
-base::Status check_announced(const std::vector<std::string>& announced) {
-  auto checked = check_targets(announced, ErrorCode::usage, "--announce");
-  if (!checked) return checked;
-  if (announced.size() > wire::kAddressesMax) {
-    return fail(ErrorCode::usage, "--announce: at most {} addresses are told to others",
-                wire::kAddressesMax);
-  }
-  for (const std::string& address : announced) {
-    const auto number = io::numeric_address(io::parse_target(address).value());
-    if (number && (number->ip.is_any() || (number->ip.is_v6() && number->ip.is_link_local()))) {
-      return fail(ErrorCode::usage,
-                  "--announce: {} leads nowhere from another machine; give the address or the name "
-                  "that others dial",
-                  address);
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 base::Status check_join(const peer::RunFile& run_file) {
@@ -83,19 +48,8 @@ base::Status check_join(const peer::RunFile& run_file) {
 
 base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options options) {
   if (auto checked = check_join(run_file); !checked) return fail(checked.error());
-  if (auto checked = check_targets(options.join, ErrorCode::usage, "--join"); !checked) {
-    return fail(checked.error());
-  }
+  if (auto checked = check(options); !checked) return fail(checked.error());
   for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
-  if (auto checked = check_announced(options.announce); !checked) return fail(checked.error());
-  if (auto checked = check_address(io::parse_address(options.listen), ErrorCode::usage, "--listen");
-      !checked) {
-    return fail(checked.error());
-  }
-  if (auto checked = check_address(io::parse_address(options.http), ErrorCode::usage, "--http");
-      !checked) {
-    return fail(checked.error());
-  }
   auto proxy = io::choose_proxy(options.proxy);
   if (!proxy) return fail(proxy.error());
   auto place = take_place(run_file.run.name, options.name, options.dir);
@@ -248,7 +202,7 @@ base::Status Run::open_node() {
   if (options_.lan) made.lan = run_id_;
   made.signals = options_.signals;
   made.http = options_.http;
-  made.port_mapper = port_mapper();
+  made.port_mapper = choose_port_mapper(options_, log_);
   made.announced = options_.announce;
   made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {
     return serve(request, asked);
@@ -260,16 +214,6 @@ base::Status Run::open_node() {
   return report::write_peer_file(
       dir_,
       {.name = name_, .address = address_, .control = node_->control_address(), .pid = getpid()});
-}
-
-std::string Run::port_mapper() {
-  if (!options_.port_mapping) return {};
-  if (!options_.port_mapper.empty()) return options_.port_mapper;
-  auto found = io::find_mapper();
-  if (found) return std::move(*found);
-  log_.event(report::Level::info, "no_port_mapping",
-             {{"text", std::string_view(found.error().text)}});
-  return {};
 }
 
 base::Result<exchange::Replica> Run::make_replica() {

@@ -127,8 +127,6 @@ class Run {
   /// For the log and for people.
   void warn(std::string_view event, std::string_view text);
   base::Status open_node();
-  /// The program that has the port mapped; empty: none.
-  [[nodiscard]] std::string port_mapper();
   [[nodiscard]] peer::Config core_config() const;
   /// What is handed out; empty: nothing.
   [[nodiscard]] std::string shared_run_file() const;

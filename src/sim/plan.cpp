@@ -152,6 +152,7 @@ class Planner {
                            .name = fmt::format("peer-{}", number),
                            .region = region.empty() ? regions[number % regions.size()] : region,
                            .speed = scenario_.speeds[number % scenario_.speeds.size()],
+                           .relay = std::ranges::binary_search(scenario_.relays, number),
                            .nat = {}});
     joins_at_.push_back(joins_at);
   }

@@ -17,6 +17,7 @@ struct PlannedPeer {
   std::string name;  ///< "peer-<number>"
   std::string region;
   double speed = 1;
+  bool relay = false;              ///< it has no replica
   std::optional<NatSettings> nat;  ///< nothing: no entry is of it
   std::uint32_t router = 0;        ///< peers with the same number share what they are behind
 };

@@ -76,6 +76,7 @@ std::string to_json(const Plan& plan) {
                              {"name", peer.name},
                              {"region", peer.region},
                              {"speed", peer.speed},
+                             {"relay", peer.relay},
                              {"nat", nat_json(peer)}});
   }
   json["network"] = {{"default", conditions_json(scenario.network)},

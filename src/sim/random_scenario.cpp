@@ -248,6 +248,17 @@ Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
   return entry;
 }
 
+// The last of the first peers has no replica; two others do. Of a ring, all have.
+void relay_some(Scenario& scenario) {
+  base::Rng rng(scenario.seed ^ 0x72656c6179ULL);
+  const auto names_peers = [](const std::string& set) {
+    return set.starts_with("swarm.hub=") || set.starts_with("swarm.peers=");
+  };
+  if (rng.below(8) != 0 || scenario.count < 3) return;
+  if (std::ranges::any_of(scenario.set, names_peers)) return;
+  scenario.relays = {scenario.count - 1};
+}
+
 }  // namespace
 
 Scenario random_scenario(std::uint64_t seed) {
@@ -323,6 +334,7 @@ Scenario random_scenario(std::uint64_t seed) {
   spread(scenario);
   link_some(scenario);
   close_some(scenario);
+  relay_some(scenario);
   return scenario;
 }
 

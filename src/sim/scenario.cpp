@@ -153,6 +153,8 @@ std::string to_toml(const Scenario& scenario, const std::string& folder) {
   out += fmt::format("\n[peers]\ncount = {}\nregions = {}\nspeeds = [{}]\nspacing = {}\nvia = {}\n",
                      scenario.count, list_of(scenario.regions), fmt::join(scenario.speeds, ", "),
                      scenario.spacing, selector_text(scenario.via));
+  if (!scenario.relays.empty())
+    out += fmt::format("relays = [{}]\n", fmt::join(scenario.relays, ", "));
   out += "\n[run]\n";
   if (!scenario.run_file.empty()) {
     out += fmt::format("file = {}\n", quoted(beside(scenario.run_file, folder)));

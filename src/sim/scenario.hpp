@@ -190,7 +190,8 @@ struct Scenario {
   std::uint32_t count = 0;
   std::vector<std::string> regions{"local"};
   std::vector<double> speeds{1.0};
-  double spacing = 0;  ///< seconds between two starts
+  double spacing = 0;                 ///< seconds between two starts
+  std::vector<std::uint32_t> relays;  ///< peers that have no replica
   Selector via{.kind = Selector::Kind::first, .region = {}, .numbers = {}};
 
   std::string run_file;  ///< resolved against the scenario's folder; empty: none

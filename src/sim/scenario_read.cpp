@@ -261,6 +261,9 @@ void read_peers(const toml::table& top, Scenario& scenario, Errors& errors) {
   peers.texts("regions", scenario.regions, kRegionsMax);
   peers.numbers("speeds", scenario.speeds, kPeersMax, 0.001, 1000);
   peers.number("spacing", scenario.spacing, 0, kSecondsMax);
+  if (const toml::node* relays = peers.find("relays")) {
+    peers.peer_numbers("relays", *relays, scenario.relays);
+  }
   read_selector(peers, "via", scenario.via);
   using enum Selector::Kind;
   if (scenario.via.kind == Selector::Kind::next || scenario.via.kind == region) {

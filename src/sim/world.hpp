@@ -73,6 +73,8 @@ struct Node {
   std::uint64_t dials = 0;                   ///< since it started
   double up_seconds = 0;                     ///< of former lives
 
+  bool relays = false;  ///< it has no replica
+
   [[nodiscard]] bool is_twin() const noexcept { return number != peer; }
 };
 

@@ -141,6 +141,7 @@ void World::begin(const PlannedEvent& event, std::size_t index) {
         twin->number = static_cast<std::uint32_t>(nodes_.size());
         twin->peer = number;
         twin->id = node.id;
+        twin->relays = node.relays;
         twin->join = {node.address};
         twin->address = fmt::format("{}-twin-{}:1", plan_.peers[number].name, twin->number);
         addresses_[twin->address] = twin->number;
@@ -230,7 +231,8 @@ void World::start(std::uint32_t number, bool twin) {
   const auto wall = static_cast<std::int64_t>(base::seconds(now_.time_since_epoch())) + off;
   node.incarnation = static_cast<std::uint64_t>(wall);
   if (twin) ++node.incarnation;
-  peer::Config config = task_.config;
+  peer::Config config =
+      node.relays ? peer::relay_config({}, {}, reach::kRelayConfig) : task_.config;
   config.membership.join.insert(config.membership.join.end(), node.join.begin(), node.join.end());
   peer::Resume resume{.addresses = node.folder.addresses()};
   if (const Checkpoint* saved = node.folder.newest_whole(); saved != nullptr) {
@@ -247,7 +249,8 @@ void World::start(std::uint32_t number, bool twin) {
   wire::MemberRecord self{.id = node.id,
                           .name = plan_.peers[node.peer].name,
                           .addresses = own_addresses(node),
-                          .incarnation = node.incarnation};
+                          .incarnation = node.incarnation,
+                          .has_replica = !node.relays};
   node.signer = std::make_unique<membership::SimulatedSigner>(node.id);
   node.core = std::make_unique<peer::Core>(std::move(config), std::move(self), *task_.shards,
                                            resume, *node.signer, rng_.fork());
@@ -278,7 +281,8 @@ std::vector<std::string> World::own_addresses(const Node& node) const {
 
 // Its run is over, and there is nothing to come back to.
 bool World::has_run(const Node& node) {
-  return node.state == NodeState::finished && node.finished->reason == peer::EndReason::done;
+  return !node.relays && node.state == NodeState::finished &&
+         node.finished->reason == peer::EndReason::done;
 }
 
 // Nobody answers any more where it was.

@@ -46,7 +46,8 @@ Offset<fb::Member> pack(FlatBufferBuilder& builder, const MemberRecord& member) 
       flatbuffers::span<const std::uint8_t, 64>(member.signature.data(), 64));
   return fb::CreateMember(builder, &id, name, addresses, member.incarnation,
                           static_cast<fb::MemberState>(member.state), member.weight, &key,
-                          &signature, static_cast<fb::Reachability>(member.reach));
+                          &signature, static_cast<fb::Reachability>(member.reach),
+                          member.has_replica);
 }
 
 template <class... Args>
@@ -85,7 +86,8 @@ base::Result<MemberRecord> unpack(const fb::Member& from) {
                       .weight = from.weight(),
                       .key = array_of<32>(*from.key()),
                       .signature = array_of<64>(*from.signature()),
-                      .reach = static_cast<Reachability>(from.reach())};
+                      .reach = static_cast<Reachability>(from.reach()),
+                      .has_replica = from.has_replica()};
   for (const auto* from_address : *from.addresses()) {
     auto address = address_of(from_address);
     if (!address) return base::fail(std::move(address.error()));
@@ -105,8 +107,8 @@ Payload build(FlatBufferBuilder& builder, const Hello& hello) {
   const auto self = pack(builder, hello.self);
   const auto observed = hello.observed.empty() ? 0 : builder.CreateString(hello.observed);
   const fb::Run run = to_fb(hello.run);
-  builder.Finish(
-      fb::CreateHello(builder, &run, hello.parameters_hash, self, hello.answers, observed));
+  builder.Finish(fb::CreateHello(builder, &run, hello.parameters_hash, self, hello.answers,
+                                 observed, hello.heartbeat_ms));
   return {};
 }
 
@@ -242,11 +244,15 @@ base::Result<Message> read(const fb::Hello& from, Frame&) {
   if (!self) return base::fail(std::move(self.error()));
   auto observed = address_of(from.observed());
   if (!observed) return base::fail(std::move(observed.error()));
+  if (from.heartbeat_ms() == 0 || from.heartbeat_ms() > kHeartbeatMsMax) {
+    return bad("heartbeats do not come every 1 to {} ms", kHeartbeatMsMax);
+  }
   return Hello{.run = {array_of<16>(*from.run())},
                .parameters_hash = from.parameters_hash(),
                .self = std::move(*self),
                .answers = from.answers(),
-               .observed = std::move(*observed)};
+               .observed = std::move(*observed),
+               .heartbeat_ms = from.heartbeat_ms()};
 }
 
 base::Result<Message> read(const fb::Refuse& from, Frame&) {

@@ -19,10 +19,11 @@
 namespace starling::wire {
 
 /// Bounds of what a message may hold; a message over one is refused as a protocol error.
-inline constexpr std::size_t kNameMax = 64;           ///< bytes of a peer's name
-inline constexpr std::size_t kAddressMax = 280;       ///< bytes of one "host:port"
-inline constexpr std::size_t kAddressesMax = 8;       ///< addresses of one member
-inline constexpr float kWeightMax = 1e9F;             ///< samples a second of one member
+inline constexpr std::size_t kNameMax = 64;      ///< bytes of a peer's name
+inline constexpr std::size_t kAddressMax = 280;  ///< bytes of one "host:port"
+inline constexpr std::size_t kAddressesMax = 8;  ///< addresses of one member
+inline constexpr float kWeightMax = 1e9F;        ///< samples a second of one member
+inline constexpr std::uint32_t kHeartbeatMsMax = 60'000;
 inline constexpr std::size_t kMembersPerGossip = 64;  ///< records in one frame
 inline constexpr std::size_t kClaimsPerGossip = 256;
 inline constexpr std::size_t kProgressPerFrame = 256;
@@ -55,6 +56,7 @@ struct MemberRecord {
   PublicKey key{};   ///< its hash is the id
   Signature signature{};
   Reachability reach = Reachability::unknown;
+  bool has_replica = true;  ///< false: a relay, which trains nothing and exchanges nothing
 
   friend bool operator==(const MemberRecord&, const MemberRecord&) = default;
 };
@@ -67,6 +69,7 @@ struct Hello {
   /// Nonce of the Introduce by which the other end asked to be dialed; 0: it did not.
   std::uint64_t answers = 0;
   std::string observed{};  ///< "host:port" of the other end as the sender sees it; may be empty
+  std::uint32_t heartbeat_ms = 1000;  ///< between two of the sender's heartbeats; not 0
 };
 
 /// 2 and 3 belonged to earlier versions.

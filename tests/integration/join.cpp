@@ -224,5 +224,54 @@ BOOST_AUTO_TEST_CASE(a_run_file_that_was_fetched_and_makes_another_run_is_not_ke
   BOOST_TEST(!fs::exists(kept(swarm.folder(), invite)));
 }
 
+BOOST_AUTO_TEST_CASE(a_relay_brings_peers_together_and_hands_out_their_run_file) {
+  const testing::TemporaryFolder folder;
+  Peer relay(program(),
+             {"relay", "--listen", "127.0.0.1:0", "--dir", folder / "relay", "--name", "relay"},
+             folder, "relay");
+  BOOST_TEST_REQUIRE(!relay.address().empty(), relay.process().err());
+  BOOST_TEST(has(relay.process().out(), "\n  --join " + relay.address() + "\n"),
+             relay.process().out());
+  Peer one(folder, "one", relay.address(), {kForEver[0], "limits.steps_per_second=200"});
+  BOOST_TEST_REQUIRE(eventually([&] { return relay.status() && relay.status()->links == 1; }),
+                     one.process().err());
+  const std::string invite = invite_of(one);
+  Joiner joiner(folder, relay.address() + invite.substr(invite.find('/')));
+  BOOST_TEST(eventually([&] {
+               const auto status = joiner.peer().status();
+               return status && status->exchanges > 0;
+             }),
+             joiner.peer().process().err());
+  BOOST_TEST(one.state_of("relay") == "alive");
+  const Ended status = run(folder, {"status", "--peer", relay.dir()});
+  BOOST_TEST(has(status.out, "\nphase        relaying\nrun          " +
+                                 invite.substr(invite.find('/') + 1) + "\nlinks        2\n"),
+             status.out);
+  const Ended members = run(folder, {"members", "--peer", one.dir()});
+  BOOST_TEST(has(members.out, "           -         -        -      -  " + relay.address()),
+             members.out);
+  relay.process().signal(SIGTERM);
+  BOOST_TEST(relay.process().wait().value_or(-1) == 0, relay.process().err());
+  BOOST_TEST(eventually([&] { return one.state_of("relay") == "left"; }));
+}
+
+BOOST_AUTO_TEST_CASE(a_relay_that_cannot_be_says_why) {
+  const testing::TemporaryFolder folder;
+  const auto refused = [&](Arguments arguments, const std::string& why) {
+    arguments.insert(arguments.begin(), {"relay", "--dir", folder / "relay"});
+    const Ended ended = run(folder, arguments);
+    BOOST_TEST(ended.code.value_or(-1) == 2, ended.err);
+    BOOST_TEST(has(ended.err, why), ended.err);
+  };
+  const std::string run(32, 'a');
+  refused({}, "--listen is required");
+  refused({"--listen", "nowhere"}, "--listen: 'nowhere'");
+  refused({"--listen", "127.0.0.1:0", "--circuits", "0"}, "--circuits");
+  refused({"--listen", "127.0.0.1:0", "--limit", "0"}, "--limit: 0 is no number from 0.01");
+  refused({"--listen", "127.0.0.1:0", "--invite", "nonsense"}, "--invite: ");
+  refused({"--listen", "127.0.0.1:0", "--invite", "127.0.0.1:1/" + run + "/security=off"},
+          "nobody relays for it");
+}
+
 }  // namespace
 }  // namespace starling::integration

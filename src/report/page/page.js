@@ -271,20 +271,25 @@ function drawFlock(members, links) {
     "; lines are links of this peer" + (links.some(({via}) => via !== null) ? ", dashed ones over a relay" : "");
 }
 
+function stateOf(member) {
+  if (member.self) return "this peer";
+  if (member.lost) return `${member.state} (${member.lost})`;
+  return member.relay && member.state === "alive" ? "relay" : member.state;
+}
+
 function drawTables(members, links) {
   // What a member that is gone said last, and what none has measured yet, is no value.
   const current = (member, value) => ["alive", "suspect"].includes(member.state) ? value : null;
   fill(byId("members"), [
     ["name", (member) => named(member.name, member.state)],
-    ["state", (member) => member.self ? "this peer" : member.lost ? `${member.state} (${member.lost})` : member.state,
-      "words"],
+    ["state", stateOf, "words"],
     ["reach", (member) => member.reach, "words"],
-    ["samples", (member) => count(member.samples)],
+    ["samples", (member) => count(member.relay ? null : member.samples)],
     ["a second", (member) => short(current(member, member.samples_per_second || null))],
     ["accuracy", (member) => percent(member.accuracy)],
     ["loss", (member) => fixed(member.loss, 4)],
     ["drift", (member) => percent(current(member, member.links > 0 ? member.drift || null : null))],
-    ["links", (member) => count(current(member, member.links))],
+    ["links", (member) => count(current(member, member.relay ? null : member.links))],
     ["addresses", (member) => member.addresses.join(" "), "words"],
   ], members.slice(0, MEMBERS_SHOWN), (member) => member.self ? "self" : "");
   byId("more").textContent = members.length > MEMBERS_SHOWN

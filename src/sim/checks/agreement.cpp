@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "sim/checks/replicas.hpp"
+#include "sim/checks/survey.hpp"
 
 namespace starling::sim {
 namespace {
@@ -60,7 +61,7 @@ void check_replicas(const World& world, Alarm& alarm) {
 void check_shards(const World& world, Alarm& alarm) {
   std::map<std::uint32_t, std::size_t> owners;
   for (const auto& node : world.nodes()) {
-    if (!world.is_up(*node)) continue;
+    if (!trains(world, *node)) continue;
     for (const std::uint32_t shard : node->worker->shards()) ++owners[shard];
   }
   const std::size_t shards = world.task().shards->count();

@@ -32,7 +32,7 @@ void CalmMinutes::look() {
   for (const auto& node : world_.nodes()) {
     if (noted_.empty()) break;
     const Noted& then = noted_[node->number];
-    if (!world_.is_up(*node) || then.life != node->life) continue;
+    if (!trains(world_, *node) || then.life != node->life) continue;
     stages_.check_goes_on(*node);
     if (!slow_) check_exchanges(*node, then);
     if (!waits_for_ring(world_, *node)) check_saves(*node, then);

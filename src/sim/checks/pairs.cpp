@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/checks/survey.hpp"
+
 namespace starling::sim {
 namespace {
 
@@ -33,9 +35,9 @@ void Pairs::measure() {
 bool Pairs::all_linked() const {
   const auto& nodes = world_.nodes();
   for (std::size_t a = 0; a < nodes.size(); ++a) {
-    if (nodes[a]->is_twin() || !world_.is_up(*nodes[a])) continue;
+    if (nodes[a]->is_twin() || !trains(world_, *nodes[a])) continue;
     for (std::size_t b = 0; b < a; ++b) {
-      if (nodes[b]->is_twin() || !world_.is_up(*nodes[b])) continue;
+      if (nodes[b]->is_twin() || !trains(world_, *nodes[b])) continue;
       if (!path_between(world_, *nodes[a], *nodes[b])) return false;
     }
   }

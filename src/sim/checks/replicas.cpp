@@ -5,6 +5,8 @@
 #include <numeric>
 #include <vector>
 
+#include "sim/checks/survey.hpp"
+
 namespace starling::sim {
 namespace {
 
@@ -60,7 +62,7 @@ bool has_finished(const Node& node) {
 std::vector<const Node*> trained(const World& world) {
   std::vector<const Node*> all;
   for (const auto& node : world.nodes()) {
-    if (!node->worker || node->is_twin()) continue;
+    if (!node->worker || node->is_twin() || node->relays) continue;
     if (!node->finished || has_finished(*node)) all.push_back(node.get());
   }
   return all;
@@ -79,8 +81,9 @@ std::optional<double> final_quality(const World& world, Quality quality) {
 }  // namespace
 
 std::size_t count_finished(const World& world) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      world.nodes(), [](const auto& node) { return !node->is_twin() && has_finished(*node); }));
+  return static_cast<std::size_t>(std::ranges::count_if(world.nodes(), [](const auto& node) {
+    return !node->is_twin() && !node->relays && has_finished(*node);
+  }));
 }
 
 std::optional<double> mean_sent(const World& world) {
@@ -126,7 +129,7 @@ std::optional<double> buffer_distance(const World& world) {
 std::optional<double> mean_distance(const World& world) {
   Vectors all;
   for (const auto& node : world.nodes()) {
-    if (world.is_up(*node) && !node->is_twin()) all.push_back(replica_of(*node));
+    if (trains(world, *node) && !node->is_twin()) all.push_back(replica_of(*node));
   }
   return mean(distances(all));
 }

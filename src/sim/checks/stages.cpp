@@ -59,7 +59,7 @@ void Stages::check_settling(const Node& node, double since) {
 }
 
 void Stages::finished(const Node& node) {
-  if (node.is_twin()) return;
+  if (node.is_twin() || node.relays) return;
   last_end_ = world_.seconds();
   if (node.finished->reason == peer::EndReason::done && first_done_ < 0) first_done_ = last_end_;
   if (node.finished->reason != peer::EndReason::failed) return;
@@ -71,6 +71,7 @@ void Stages::finished(const Node& node) {
 void Stages::check(const Node& node) {
   const auto& [phase, since] = stages_[node.number];
   if (phase == peer::Phase::training || phase == peer::Phase::done) return;
+  if (phase == peer::Phase::relaying) return;
   // All of a ring have to be there.
   if (waits_for_ring(world_, node)) return;
   if (node.state != NodeState::running || calm_.disturbed(node.peer)) return;
@@ -96,7 +97,7 @@ void Stages::check_others() {
   if (passed <= base::seconds(world_.task().config.exchange.settle_timeout) + kOthersSeconds)
     return;
   for (const auto& node : world_.nodes()) {
-    if (!world_.is_up(*node) || waits_for_ring(world_, *node)) continue;
+    if (!trains(world_, *node) || waits_for_ring(world_, *node)) continue;
     alarm_.raise("peer-{} still runs {:.0f} s after the first was done", node->peer, passed);
   }
 }

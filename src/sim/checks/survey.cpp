@@ -12,27 +12,40 @@
 namespace starling::sim {
 namespace {
 
-bool runs(const World& world, const Node& node) { return world.is_up(node) && !node.is_twin(); }
+bool runs(const World& world, const Node& node) { return trains(world, node) && !node.is_twin(); }
 
-std::vector<membership::NeighbourInfo> neighbours_of(const World& world, const Node& node) {
-  return node.core->membership().neighbours(world.local(node));
-}
-
-}  // namespace
-
-std::size_t count_running(const World& world) {
+std::size_t count_trainers(const World& world) {
   return static_cast<std::size_t>(
       std::ranges::count_if(world.nodes(), [&](const auto& node) { return runs(world, *node); }));
 }
 
+/// Those with a replica.
+std::vector<membership::NeighbourInfo> neighbours_of(const World& world, const Node& node) {
+  const membership::Core& membership = node.core->membership();
+  auto neighbours = membership.neighbours(world.local(node));
+  std::erase_if(neighbours, [&](const auto& neighbour) {
+    return membership.table().relays().contains(neighbour.peer);
+  });
+  return neighbours;
+}
+
+}  // namespace
+
+bool trains(const World& world, const Node& node) { return world.is_up(node) && !node.relays; }
+
+std::size_t count_running(const World& world) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      world.nodes(), [&](const auto& node) { return world.is_up(*node) && !node->is_twin(); }));
+}
+
 bool any_up(const World& world) {
-  return std::ranges::any_of(world.nodes(), [&](const auto& node) { return world.is_up(*node); });
+  return std::ranges::any_of(world.nodes(), [&](const auto& node) { return trains(world, *node); });
 }
 
 bool connected(const World& world) {
   std::map<base::PeerId, const Node*> running;
   for (const auto& node : world.nodes()) {
-    if (world.is_up(*node)) running.emplace(node->id, node.get());
+    if (trains(world, *node)) running.emplace(node->id, node.get());
   }
   if (running.empty()) return false;
   std::set<base::PeerId> seen{running.begin()->first};
@@ -58,14 +71,14 @@ bool lacks_hub(const World& world) {
 
 bool all_linked(const World& world) {
   return std::ranges::all_of(world.nodes(), [&](const auto& node) {
-    return !world.is_up(*node) || node->core->exchange().open_links() > 0;
+    return !trains(world, *node) || node->core->exchange().open_links() > 0;
   });
 }
 
 bool views_full(const World& world) {
   const membership::Config& config = world.task().config.membership;
   if (!config.hub.empty()) return connected(world);
-  const std::size_t running = count_running(world);
+  const std::size_t running = count_trainers(world);
   if (running == 0) return false;
   const std::size_t wanted = std::min<std::size_t>(config.degree, running - 1);
   return std::ranges::all_of(world.nodes(), [&](const auto& node) {
@@ -84,7 +97,7 @@ std::optional<double> overlay_gap(const World& world) {
   std::set<Edge> told;
   for (const auto& node : world.nodes()) {
     const auto own = running.find(node->id);
-    if (!world.is_up(*node) || own == running.end()) continue;
+    if (!trains(world, *node) || own == running.end()) continue;
     for (const auto& neighbour : neighbours_of(world, *node)) {
       const auto other = running.find(neighbour.peer);
       if (other != running.end()) told.emplace(own->second, other->second);

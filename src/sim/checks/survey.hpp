@@ -13,6 +13,8 @@ inline constexpr double kJoinSeconds = 30;
 
 /// Peers that run, twins aside.
 [[nodiscard]] std::size_t count_running(const World& world);
+/// Whether it runs and has a replica; what follows is about these alone.
+[[nodiscard]] bool trains(const World& world, const Node& node);
 [[nodiscard]] bool any_up(const World& world);
 /// Whether there is a way over links between any two that run; false where nobody does.
 [[nodiscard]] bool connected(const World& world);

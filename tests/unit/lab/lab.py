@@ -51,7 +51,7 @@ class StillPeer(processes.Peer):
             pass
 
     def __init__(self, number):
-        super().__init__(None, {"number": number, "name": f"peer-{number}", "speed": 1}, None,
+        super().__init__(None, {"number": number, "name": f"peer-{number}", "speed": 1, "relay": False}, None,
                          pathlib.Path("nowhere"))
         self.signals = []
 
@@ -114,7 +114,7 @@ class ADisk(unittest.TestCase):
 
 class TheLaboratory(unittest.TestCase):
     PLAN = {"scenario": {"seed": 1, "duration": 60}, "run": {"file": "run.toml", "set": []},
-            "peers": [{"region": "eu", "speed": 1}] * 2,
+            "peers": [{"region": "eu", "speed": 1, "relay": False}] * 2,
             "network": {"default": {}, "pairs": [], "lines": []}, "expect": [],
             "timeline": [{"at": 0, "until": None, "kind": "join", "peers": [0, 1], "via": []}]}
     STATUS = {"phase": "training", "steps": 5, "samples": 40, "swarm_samples": 50,

@@ -5,86 +5,13 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "membership/core.hpp"
+#include "alone.hpp"
 #include "membership/limits.hpp"
-#include "membership/record.hpp"
-#include "membership/simulated_signer.hpp"
 
 using namespace std::chrono_literals;
 using namespace starling;
 using namespace starling::membership;
-
-namespace {
-
-base::PeerId id_of(std::uint8_t fill) {
-  base::PeerId id;
-  id.bytes.fill(fill);
-  return id;
-}
-
-wire::MemberRecord record_of(std::uint8_t fill,
-                             wire::Reachability reach = wire::Reachability::unknown) {
-  wire::MemberRecord record{.id = id_of(fill),
-                            .name = "peer-" + std::to_string(fill),
-                            .addresses = {"host-" + std::to_string(fill) + ":1"},
-                            .incarnation = 1,
-                            .reach = reach};
-  SimulatedSigner signer(record.id);
-  sign(record, signer);
-  return record;
-}
-
-class Alone {
- public:
-  Alone() : signer_(id_of(5)), core({}, record_of(5), signer_, base::Rng(7)) {
-    core.expire(now, out);
-  }
-  void give(const Event& event) {
-    out.clear();
-    core.handle(event, now, out);
-  }
-  base::LinkId link(std::uint8_t fill, std::uint32_t number, bool dialed, bool relayed) {
-    const base::LinkId id{number, 1};
-    give(LinkReady{id, record_of(fill), dialed, "", relayed});
-    return id;
-  }
-  base::LinkId neighbour(std::uint8_t fill, std::uint32_t number, bool relayed) {
-    const base::LinkId id = link(fill, number, false, relayed);
-    give(Received{id, wire::Neighbour{wire::NeighbourKind::request}});
-    return id;
-  }
-  /// What it does meanwhile is in `out`.
-  void pass(base::Duration time) {
-    out.clear();
-    const base::Time end = now + time;
-    for (auto due = core.next_deadline(); due && *due <= end; due = core.next_deadline()) {
-      now = std::max(now, *due);
-      core.expire(now, out);
-    }
-    now = end;
-  }
-  [[nodiscard]] wire::MemberState state_of(std::uint8_t fill) const {
-    return core.table().find(id_of(fill))->state;
-  }
-  template <class T>
-  [[nodiscard]] std::vector<T> all() const {
-    std::vector<T> found;
-    for (const Action& action : out) {
-      if (const auto* of_kind = std::get_if<T>(&action)) found.push_back(*of_kind);
-    }
-    return found;
-  }
-
- private:
-  SimulatedSigner signer_;
-
- public:
-  base::Time now{1s};
-  Outbox out;
-  Core core;
-};
-
-}  // namespace
+using namespace starling::membership::testing;
 
 BOOST_AUTO_TEST_SUITE(relayed)
 

@@ -100,6 +100,16 @@ std::string World::address_of(std::size_t index) { return "peer-" + std::to_stri
 
 std::size_t World::add(Config config, std::vector<std::string> join, Resume resume,
                        std::optional<std::size_t> former) {
+  config.membership.join = std::move(join);
+  return start(std::move(config), false, std::move(resume), former);
+}
+
+std::size_t World::add_relay(const wire::RunId& run, std::vector<std::string> join) {
+  return start(relay_config(run, std::move(join), reach::kRelayConfig), true, {}, {});
+}
+
+std::size_t World::start(Config config, bool relay, Resume resume,
+                         std::optional<std::size_t> former) {
   const std::size_t index = peers_.size();
   auto added = std::make_unique<Peer>();
   Peer& peer = *added;
@@ -118,11 +128,11 @@ std::size_t World::add(Config config, std::vector<std::string> join, Resume resu
     return {};
   };
   peer.worker = problem.worker(*peer.loader, save, resume);
-  config.membership.join = std::move(join);
   const wire::MemberRecord self{.id = peer.id,
                                 .name = "peer-" + std::to_string(index),
                                 .addresses = {address_of(index)},
-                                .incarnation = index + 1};
+                                .incarnation = index + 1,
+                                .has_replica = !relay};
   peer.signer = std::make_unique<membership::SimulatedSigner>(peer.id);
   peer.core = std::make_unique<Core>(std::move(config), self, problem.shards, std::move(resume),
                                      *peer.signer, rng_.fork());
@@ -347,7 +357,8 @@ const exchange::Buffers& World::buffers(std::size_t index) const {
 double World::spread() const {
   std::vector<std::vector<float>> all;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
-    if (peers_[i]->finished) all.push_back(replica(i));
+    const bool relays = !peers_[i]->core->membership().self().has_replica;
+    if (peers_[i]->finished && !relays) all.push_back(replica(i));
   }
   std::vector<double> mean(problem.initial.size());
   double norm = 0;

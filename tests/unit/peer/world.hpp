@@ -60,6 +60,8 @@ class World {
   /// was killed or has ended, it is another life; its replica starts at the initial parameters.
   std::size_t add(Config config, std::vector<std::string> join = {}, Resume resume = {},
                   std::optional<std::size_t> former = {});
+  /// A relay that starts now. `run`: zero where it serves whatever run comes.
+  std::size_t add_relay(const wire::RunId& run = {}, std::vector<std::string> join = {});
   /// Peers up to this number, of which all but the first join by the first.
   void add_swarm(std::size_t count, const Config& config);
   [[nodiscard]] static std::string address_of(std::size_t index);
@@ -109,7 +111,7 @@ class World {
   [[nodiscard]] Status status(std::size_t index) const { return peers_[index]->core->status(now_); }
   [[nodiscard]] std::vector<float> replica(std::size_t index) const;
   [[nodiscard]] const exchange::Buffers& buffers(std::size_t index) const;
-  /// max |x_i - mean| / |mean| over the peers that finished.
+  /// max |x_i - mean| / |mean| over the peers that finished, relays left out.
   [[nodiscard]] double spread() const;
   [[nodiscard]] base::Time now() const { return now_; }
 
@@ -138,6 +140,7 @@ class World {
 
   void later(base::Duration delay, std::function<void()> run);
   bool step();
+  std::size_t start(Config config, bool relay, Resume resume, std::optional<std::size_t> former);
   void act(std::size_t index, Outbox& out);
   void dial(std::size_t index, const std::string& address);
   void bring_up(std::size_t connection, int side, const std::string& address);

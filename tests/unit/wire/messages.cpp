@@ -52,12 +52,15 @@ BOOST_AUTO_TEST_CASE(hello_and_gossip_keep_their_records) {
   BOOST_TEST(round_trip(hello).observed.empty());
   hello.answers = 8;
   hello.observed = "[2001:db8::1]:4000";
+  hello.heartbeat_ms = wire::kHeartbeatMsMax;
+  hello.self.has_replica = false;
   const auto back = round_trip(hello);
   BOOST_TEST((back.run == hello.run));
   BOOST_TEST(back.parameters_hash == 7U);
   BOOST_TEST((back.self == hello.self));
   BOOST_TEST(back.answers == 8U);
   BOOST_TEST(back.observed == hello.observed);
+  BOOST_TEST(back.heartbeat_ms == hello.heartbeat_ms);
   wire::Gossip gossip;
   gossip.members.assign(wire::kMembersPerGossip, some_member());
   BOOST_TEST((round_trip(gossip).members == gossip.members));
@@ -388,6 +391,9 @@ BOOST_AUTO_TEST_CASE(what_is_said_of_reach_has_no_port_0_and_no_address_of_any_l
   BOOST_TEST(refused(introduce(longest + "a")));
   BOOST_TEST(!refused(wire::Hello{.self = some_member(), .observed = longest}));
   BOOST_TEST(refused(wire::Hello{.self = some_member(), .observed = longest + "a"}));
+  BOOST_TEST(refused(wire::Hello{.self = some_member(), .heartbeat_ms = 0}));
+  BOOST_TEST(
+      refused(wire::Hello{.self = some_member(), .heartbeat_ms = wire::kHeartbeatMsMax + 1}));
   BOOST_TEST(refused(wire::Introduce{}));
   BOOST_TEST(refused(wire::Circuit{}));
 }

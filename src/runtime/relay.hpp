@@ -1,0 +1,64 @@
+// A relay in a process of its own: a member without a replica, with its folder, identity, log,
+// links and control port.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/file_lock.hpp"
+#include "base/result.hpp"
+#include "data/sharding.hpp"
+#include "io/identity.hpp"
+#include "io/node.hpp"
+#include "io/proxy.hpp"
+#include "io/secret.hpp"
+#include "peer/config.hpp"
+#include "report/log.hpp"
+#include "runtime/options.hpp"
+#include "runtime/place.hpp"
+
+namespace starling::runtime {
+
+/// Opened and run, in that order, on one thread.
+class Relay {
+ public:
+  /// Makes its folder, and opens the listener and the control port. Errors: usage (the name, an
+  /// address, or a peer that runs in this folder), secret, data (the folder), network.
+  [[nodiscard]] static base::Result<std::unique_ptr<Relay>> open(RelayOptions relay,
+                                                                 Options options);
+  ~Relay();
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
+
+  [[nodiscard]] const std::string& name() const noexcept { return place_.name; }
+  [[nodiscard]] const std::string& dir() const noexcept { return place_.dir; }
+  [[nodiscard]] const base::PeerId& id() const noexcept { return identity_.id(); }
+  /// "ip:port" that it listens on, and at which others reach it.
+  [[nodiscard]] const std::string& listens() const { return node_->address(); }
+  [[nodiscard]] const std::string& address() const { return node_->addresses().front(); }
+  [[nodiscard]] const std::string& http_address() const { return node_->control_address(); }
+
+  /// Relays until a person ends it, or (EndReason::done) all members of its run have been gone for
+  /// a minute: another may serve the next run. This is the loop thread from now on.
+  [[nodiscard]] io::NodeEnd run();
+
+ private:
+  Relay(RelayOptions relay, Options options, Place place, std::optional<io::Secret> secret,
+        std::optional<io::ProxyConfig> proxy, io::Identity identity, report::Log log);
+  base::Status open_node();
+  [[nodiscard]] io::ControlReply serve(const io::ControlRequest& request,
+                                       const io::Node& asked) const;
+
+  const RelayOptions relay_;
+  const Options options_;
+  const Place place_;
+  const std::optional<io::Secret> secret_;
+  const std::optional<io::ProxyConfig> proxy_;
+  const io::Identity identity_;
+  report::Log log_;
+  const data::Shards nothing_{1, {}, {}, 0};  ///< a core has some to share out
+  std::unique_ptr<io::Node> node_;
+};
+
+}  // namespace starling::runtime
