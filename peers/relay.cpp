@@ -1,7 +1,6 @@
 // starling relay: a member without a replica, over which others reach each other.
 #include "runtime/relay.hpp"
 
-#include <memory>
 #include <string>
 #include <utility>
 

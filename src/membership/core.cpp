@@ -94,6 +94,7 @@ void Core::expire(base::Time now, Outbox& out) {
   begin(now, out);
   banned_.drop_over(now);
   no_room_.drop_over(now);
+  had_no_place_.drop_over(now);
   reconnect_first_.drop_over(now);
   if (!left_) {
     std::vector<base::LinkId> ids;
@@ -201,8 +202,10 @@ void Core::on(const LinkReady& event, base::Time now, Outbox& out) {
 void Core::note_dial_answer(const LinkReady& event, base::Time now, Outbox& out) {
   // Who answers in another's place shows that the other is gone from there. It may be at another of
   // its addresses: one may be that of several machines, such as that of a bridge for containers.
+  // Of whom something was heard just now, that is to be asked again.
   const auto target = dialer_.target(event.address);
-  dialer_.answered(event.address, event.other.id, now);
+  const bool heard = target && !lacks_evidence(*target, now);
+  dialer_.answered(event.address, event.other.id, now, heard ? kEvidence : kTakenMemory);
   if (!target || *target == event.other.id) return;
   const wire::MemberRecord* record = table_.find(*target);
   if (record != nullptr && dialer_.may_be_elsewhere(*record, now)) return;

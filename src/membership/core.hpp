@@ -276,6 +276,7 @@ class Core {
       death_reasons_;           ///< why members that are not alive are not
   PeersUntil banned_;           ///< those that broke the protocol
   PeersUntil no_room_;          ///< those that one of the two has no memory for
+  PeersUntil had_no_place_;     ///< those that rejected this peer lately
   PeersUntil reconnect_first_;  ///< neighbours lost without their doing, wanted back first
   SeekPace pace_;
   double strangers_left_ = kStrangersPerSecond;  ///< number of strangers that may join now

@@ -40,6 +40,7 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("members that died of late", damper_.size(), kMembersMax);
   out.add("reasons of deaths", death_reasons_.size(), members - alive);
   out.add("neighbours wanted back", reconnect_first_.size(), alive);
+  out.add("peers that had no place", had_no_place_.size(), kMembersMax);
   out.add("banned peers", banned_.size(), kMembersMax);
   out.add("peers without room here", no_room_.size(), kMembersMax);
   out.add("ready links", links_.size(), ready_links_max());
@@ -69,6 +70,7 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
   }
   banned_.add_timers("the end of a ban", now, kBanTime, out);
   no_room_.add_timers("room for a peer", now, kNoRoomTime, out);
+  had_no_place_.add_timers("a place for this peer", now, kNoPlaceMemory, out);
   if (const auto end = suspicions_.last_end()) {
     add("the end of a suspicion", *end, suspicion_max(config_.heartbeat));
   }

@@ -125,6 +125,7 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
   link.role = Role::contact;  // it no longer counts as on its way
   link.role_ends = now + kContactLife;
   dialer_.postpone(link.peer, link.to_relay ? kRevivalMin : kRejectedPause, now);
+  had_no_place_.add(link.peer, now + kNoPlaceMemory);
   if (!link.to_relay) pace_.rejected(rng_, now);
   const auto& records = table_.records();
   const bool others = dialer_.dialing() > 0 || count(Role::requested) > 0 ||
@@ -132,8 +133,12 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
                         return entry.second.has_replica && is_wanted(entry.second, true) &&
                                dialer_.due(entry.first) <= now;
                       });
-  const bool tried = pace_.has_tried() || !others || SIM_RARE(urgent_at_once);
   const bool lonely = count(Role::neighbour) == 0;
+  // Who has its slack left takes one more at no cost. Who has not gives another one away, who asks
+  // the next in turn: that would go round and round.
+  const wire::Progress* told = progress_.find(link.peer.prefix());
+  const bool full = !lonely && told != nullptr && told->links >= config_.degree + kDegreeSlack;
+  const bool tried = pace_.has_tried(full) || (!others && !full) || SIM_RARE(urgent_at_once);
   if (tried && !link.to_relay && wanted_neighbours() > 0 && pace_.take_urgent(lonely, now)) {
     request(id, true, now, out);
     return;
@@ -344,10 +349,12 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
     }
   }
   base::shuffle(due, rng_);
-  // Where neither can be dialed, a link takes a third member's help.
+  // Where neither can be dialed, a link takes a third member's help. Those that can are asked by
+  // all the others, too: where they have no room, the rest has its turn.
   if (table_.self().reach == wire::Reachability::dials_only) {
-    std::ranges::stable_partition(
-        due, [](const auto* record) { return record->reach != wire::Reachability::dials_only; });
+    std::ranges::stable_partition(due, [&](const auto* record) {
+      return record->reach != wire::Reachability::dials_only && !had_no_place_.contains(record->id);
+    });
   }
   // A neighbour that was lost is taken back within its grace: it costs no keyframe.
   std::stable_partition(due.begin(), due.end(), [&](const auto* record) {

@@ -152,13 +152,14 @@ void Dialer::start(const std::string& address, std::optional<base::PeerId> targe
       address, Dialing{.target = target, .expires = now + kDialTimeout, .purpose = purpose});
 }
 
-void Dialer::answered(const std::string& address, const base::PeerId& peer, base::Time now) {
+void Dialer::answered(const std::string& address, const base::PeerId& peer, base::Time now,
+                      base::Duration taken) {
   const auto dial = dials_.find(address);
   // Another one lives there now.
   const bool stranger = dial != dials_.end() && dial->second.target && dial->second.target != peer;
   if (stranger && !SIM_BUG(stranger_dialed_again)) {
     back_off(*dial->second.target, true, now);
-    note_tried(*dial->second.target, address, now).taken_until = now + kTakenMemory;
+    note_tried(*dial->second.target, address, now).taken_until = now + taken;
   }
   if (tried(peer, address) != nullptr) note_tried(peer, address, now) = {.address = address};
   dials_.erase(address);

@@ -15,6 +15,7 @@
 #include "base/peer_id.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"
+#include "membership/limits.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::membership {
@@ -65,9 +66,11 @@ class Dialer {
   /// failed there since one was answered, and nobody else has answered.
   [[nodiscard]] bool may_be_elsewhere(const wire::MemberRecord& member, base::Time now) const;
 
-  /// Outcomes of a dial. failed() returns whether it was under way. `own`: it led to this peer
+  /// Outcomes of a dial. `taken`: where it was for another peer, for so long the address is that of
+  /// who answered. failed() returns whether it was under way. `own`: it led to this peer
   /// itself. `slow`: nothing depends on it, the next attempt can wait for kRevivalMin and more.
-  void answered(const std::string& address, const base::PeerId& peer, base::Time now);
+  void answered(const std::string& address, const base::PeerId& peer, base::Time now,
+                base::Duration taken = kTakenMemory);
   bool failed(const std::string& address, bool own, bool slow, base::Time now);
   /// Dials without an outcome for kDialTimeout.
   [[nodiscard]] std::vector<std::string> overdue(base::Time now) const;

@@ -51,8 +51,12 @@ inline constexpr base::Duration kDialTimeout = 5s;  ///< a dial without an outco
 // --- overlay ---
 inline constexpr std::uint32_t kDegreeSlack = 1;  ///< requests are accepted below degree + slack
 inline constexpr std::uint32_t kRejectionsBeforeUrgent = 3;
+/// Before a peer with neighbours asks one urgently that has no room for one more.
+inline constexpr std::uint32_t kRejectionsBeforeFull = 12;
 /// Before a peer that was rejected dials members again, or without neighbours asks urgently again.
 inline constexpr base::Duration kSeekPauseMax = 5s;
+/// A peer that only dials seeks those that rejected it no sooner than others for so long.
+inline constexpr base::Duration kNoPlaceMemory = 30s;
 inline constexpr base::Duration kRequestTimeout = 5s;   ///< a request without an answer
 inline constexpr base::Duration kContactLife = 2s;      ///< of a link between no neighbours: dialer
 inline constexpr base::Duration kContactLifeMax = 10s;  ///< and acceptor

@@ -32,8 +32,11 @@ class SeekPace {
 
   /// Earliest time to dial members again.
   [[nodiscard]] base::Time dial_after() const noexcept { return dial_after_; }
-  /// Whether it was rejected so often in a row that it may ask urgently.
-  [[nodiscard]] bool has_tried() const noexcept { return rejections_ >= kRejectionsBeforeUrgent; }
+  /// Whether it was rejected so often in a row that it may ask urgently. `full`: who would give a
+  /// neighbour away for it.
+  [[nodiscard]] bool has_tried(bool full) const noexcept {
+    return rejections_ >= (full ? kRejectionsBeforeFull : kRejectionsBeforeUrgent);
+  }
   /// Whether it is time for an urgent request, which is then made. `lonely`: it has no neighbours;
   /// such a peer waits least.
   [[nodiscard]] bool take_urgent(bool lonely, base::Time now) {

@@ -29,7 +29,8 @@ void Core::find_run(const wire::Hello& hello, Outbox& out) {
 
 // Where all others are behind routers, who is invited can ask nobody but the relay.
 bool Core::tell_run_file(base::LinkId link, LinkInfo& info, Outbox& out) const {
-  if (!info.ready || !membership_.table().relays().contains(info.peer)) return false;
+  const wire::MemberRecord* record = membership_.table().find(info.peer);
+  if (!info.ready || record == nullptr || record->has_replica) return false;
   if (std::exchange(info.told_run_file, true)) return false;
   if (!config_.shared_run_file.empty()) {
     out.push_back(Send{link, wire::RunFileReply{config_.shared_run_file}});

@@ -1,7 +1,5 @@
 // Links over a circuit, and what reach has to do with a peer's record and links.
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include <boost/test/unit_test.hpp>
 
