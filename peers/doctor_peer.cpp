@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "control_client.hpp"

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/file.hpp"
 #include "base/printable.hpp"

@@ -1,6 +1,6 @@
 // starling keygen: the secret of a swarm that is not open to all.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "commands.hpp"
 #include "complain.hpp"

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/file.hpp"
 #include "compute/resident.hpp"
 

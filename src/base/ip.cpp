@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <net/if.h>
 
 #include "base/endian.hpp"

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/assert.hpp"
 #include "compute/graph_flow.hpp"

@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "compute/batch.hpp"
 #include "compute/graph.hpp"
+#include "compute/precision.hpp"
 
 namespace starling::compute {
 
@@ -69,13 +70,6 @@ class Program {
   /// Why steps take longer than they should, for as long as they do; known after two of them. For
   /// people, to be told when it begins and when it ends.
   [[nodiscard]] virtual std::optional<std::string> slow_steps() const { return {}; }
-};
-
-/// What products of matrices, convolutions and attention take; sums, and all else, are float32. On
-/// a GPU what a convolution gives is rounded, too.
-enum class Precision : std::uint8_t {
-  float32,
-  bfloat16,  ///< both factors rounded to bfloat16, where the device gains from it; else float32
 };
 
 struct CompileOptions {

@@ -11,14 +11,9 @@
 #include "base/large_vector.hpp"
 #include "base/result.hpp"
 #include "compute/delta.hpp"
+#include "compute/precision.hpp"
 
 namespace starling::compute {
-
-/// How mirrors are kept.
-enum class MirrorType : std::uint8_t {
-  float32,
-  bfloat16,  ///< in half the memory; what is too small for it is made up for by later deltas
-};
 
 /// Sums of squares over some elements.
 struct Squares {

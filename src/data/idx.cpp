@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/assert.hpp"
 #include "base/endian.hpp"
 #include "base/file.hpp"

@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "compute/graph.hpp"
 #include "data/array_set.hpp"
 #include "data/npy.hpp"

@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/printable.hpp"
 #include "data/file_hash.hpp"
 

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/assert.hpp"
 #include "base/hash.hpp"

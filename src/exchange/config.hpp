@@ -5,7 +5,7 @@
 
 #include "base/enum_names.hpp"
 #include "base/time.hpp"
-#include "compute/replica_memory.hpp"
+#include "compute/precision.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::exchange {

@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <net/if.h>
 #include <netdb.h>
 

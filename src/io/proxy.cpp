@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/ip.hpp"
 #include "base/parse_number.hpp"

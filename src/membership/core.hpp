@@ -190,6 +190,8 @@ class Core {
   /// Whether it may be in another part of the overlay: its counter stands still, while others move.
   [[nodiscard]] bool seems_apart(const base::PeerId& peer, base::Time now) const;
   [[nodiscard]] bool is_linked(const base::PeerId& peer) const;
+  /// How many neighbours it has, as it told last; 0: it has not.
+  [[nodiscard]] std::uint32_t links_told(const base::PeerId& peer) const;
   /// A neighbour over a circuit, which a direct link with it replaces.
   [[nodiscard]] bool is_relayed_neighbour(const base::PeerId& peer) const;
   void dial(std::string address, Outbox& out) const;

@@ -1,7 +1,7 @@
 // Core: whom to dial, which links are neighbour relations, which of two links stays.
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/assert.hpp"
 #include "base/simulated.hpp"
@@ -136,8 +136,7 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
   const bool lonely = count(Role::neighbour) == 0;
   // Who has its slack left takes one more at no cost. Who has not gives another one away, who asks
   // the next in turn: that would go round and round.
-  const wire::Progress* told = progress_.find(link.peer.prefix());
-  const bool full = !lonely && told != nullptr && told->links >= config_.degree + kDegreeSlack;
+  const bool full = !lonely && links_told(link.peer) >= config_.degree + kDegreeSlack;
   const bool tried = pace_.has_tried(full) || (!others && !full) || SIM_RARE(urgent_at_once);
   if (tried && !link.to_relay && wanted_neighbours() > 0 && pace_.take_urgent(lonely, now)) {
     request(id, true, now, out);
@@ -222,6 +221,8 @@ void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
     if (is_relay()) keep_only([&](base::LinkId id) { return needs_no_relay(links_.at(id)); });
     keep_only([&](base::LinkId id) { return links_.at(id).relayed; });
     keep_only([&](base::LinkId id) { return !links_.at(id).held; });
+    // Who has enough without this one seeks no other.
+    keep_only([&](base::LinkId id) { return links_told(links_.at(id).peer) > config_.degree; });
     const base::LinkId victim = others[rng_.below(others.size())];
     dialer_.postpone(links_.at(victim).peer, kRejectedPause, now);
     send(victim, wire::Neighbour{NeighbourKind::leave}, out);
@@ -461,6 +462,11 @@ bool Core::is_relayed_neighbour(const base::PeerId& peer) const {
     const Link& link = entry.second;
     return link.peer == peer && link.relayed && link.role == Role::neighbour;
   });
+}
+
+std::uint32_t Core::links_told(const base::PeerId& peer) const {
+  const wire::Progress* told = progress_.find(peer.prefix());
+  return told == nullptr ? 0 : told->links;
 }
 
 bool Core::is_linked(const base::PeerId& peer) const {

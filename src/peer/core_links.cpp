@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/simulated.hpp"
 #include "peer/core.hpp"

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "peer/core.hpp"
 

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/printable.hpp"
 #include "model/presets.hpp"
 #include "peer/run_file.hpp"

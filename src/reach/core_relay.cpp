@@ -1,7 +1,7 @@
 // Core: circuits, as one of their ends and as the relay.
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/simulated.hpp"
 #include "reach/core.hpp"

@@ -1,7 +1,7 @@
 // Core: can this peer be dialed? It asks others to dial it back, and does so for them.
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/ip.hpp"
 #include "base/simulated.hpp"

@@ -1,6 +1,6 @@
 #include "reach/network.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/ip.hpp"
 

@@ -2,7 +2,7 @@
 // when a leg or the relay does.
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "reach/limits.hpp"
 #include "sim/world.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compute/program.hpp"
+#include "compute/precision.hpp"
 
 namespace starling::train {
 

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/file.hpp"
 #include "base/printable.hpp"
 #include "wire/delta_format.hpp"

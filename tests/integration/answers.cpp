@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <httplib.h>
 
 namespace starling::integration {

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include <boost/test/unit_test.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <httplib.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>

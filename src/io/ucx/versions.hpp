@@ -4,7 +4,7 @@
 #include <compare>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace starling::io::ucx {
 

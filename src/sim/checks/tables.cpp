@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "membership/limits.hpp"
 #include "sim/checks/survey.hpp"

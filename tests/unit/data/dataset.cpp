@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "idx_bytes.hpp"
 #include "tests/temporary_folder.hpp"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <boost/test/unit_test.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/enum_names.hpp"
 

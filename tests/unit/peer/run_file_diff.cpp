@@ -2,7 +2,7 @@
 #include <string>
 
 #include <boost/test/unit_test.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "peer/run_file.hpp"
 #include "wire/messages.hpp"

@@ -1,6 +1,6 @@
 #include "script.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace starling::reach::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include <boost/test/unit_test.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace starling;
 using namespace starling::sim;

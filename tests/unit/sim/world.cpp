@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "membership/limits.hpp"
 #include "sim/random_scenario.hpp"

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include <boost/test/unit_test.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include "harness.hpp"

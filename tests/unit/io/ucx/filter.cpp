@@ -5,7 +5,7 @@
 #include <string>
 
 #include <boost/test/unit_test.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "harness.hpp"
 

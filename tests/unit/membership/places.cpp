@@ -1,0 +1,117 @@
+// Who asks whom for a place among its neighbours when there is little room, and who gives way.
+#include <algorithm>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "alone.hpp"
+#include "membership/limits.hpp"
+
+using namespace std::chrono_literals;
+using namespace starling;
+using namespace starling::membership;
+using namespace starling::membership::testing;
+
+namespace {
+
+using wire::NeighbourKind;
+
+constexpr std::uint8_t kFirst = 10;
+constexpr std::uint8_t kLast = 40;
+
+/// A neighbour tells how many links these have.
+void tell_links(Alone& peer, base::LinkId from, std::uint8_t first, std::uint8_t last,
+                std::uint32_t links) {
+  wire::Heartbeat beat{.sequence = 1, .progress = {}};
+  for (std::uint8_t fill = first; fill <= last; ++fill) {
+    beat.progress.push_back({.id_prefix = id_of(fill).prefix(), .links = links});
+  }
+  peer.give(Received{from, std::move(beat)});
+}
+
+bool asks_urgently(const Alone& peer, base::LinkId link) {
+  return std::ranges::any_of(peer.all<Send>(), [&](const Send& send) {
+    const auto* asks = std::get_if<wire::Neighbour>(&send.message);
+    return send.link == link && asks != nullptr && asks->kind == NeighbourKind::urgent_request;
+  });
+}
+
+/// Rejections by others, one each, until one of them is asked urgently.
+std::uint32_t rejections_until_urgent(bool lonely, std::uint32_t links) {
+  Alone peer;
+  const base::LinkId teller = peer.neighbour(2, 1, false);
+  wire::Gossip gossip;
+  for (std::uint8_t fill = kFirst; fill <= kLast; ++fill) gossip.members.push_back(record_of(fill));
+  peer.give(Received{teller, std::move(gossip)});
+  tell_links(peer, teller, kFirst, kLast, links);
+  if (lonely) peer.give(LinkLost{teller, LossReason::closed});
+  std::uint32_t rejections = 0;
+  for (std::uint8_t fill = kFirst; fill <= kLast; ++fill) {
+    const base::LinkId link{fill, 1};
+    peer.give(LinkReady{link, record_of(fill), true, "host-" + std::to_string(fill) + ":1", false});
+    peer.give(Received{link, wire::Neighbour{NeighbourKind::reject}});
+    ++rejections;
+    if (asks_urgently(peer, link)) return rejections;
+  }
+  return 0;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(places)
+
+BOOST_AUTO_TEST_CASE(one_that_is_full_is_asked_urgently_after_many_others_unless_there_is_none) {
+  const std::uint32_t degree = Config{}.degree;
+  BOOST_TEST(rejections_until_urgent(false, degree) == kRejectionsBeforeUrgent);
+  BOOST_TEST(rejections_until_urgent(false, degree + kDegreeSlack) == kRejectionsBeforeFull);
+  BOOST_TEST(rejections_until_urgent(true, degree + kDegreeSlack) == kRejectionsBeforeUrgent);
+}
+
+BOOST_AUTO_TEST_CASE(who_has_more_than_it_seeks_gives_way) {
+  const std::uint32_t degree = Config{}.degree;
+  for (std::uint8_t rich = kFirst; rich <= kFirst + degree; ++rich) {
+    Alone peer;
+    std::uint32_t number = 0;
+    for (std::uint8_t fill = kFirst; fill < kFirst + degree; ++fill) {
+      peer.neighbour(fill, ++number, false);
+    }
+    const auto last = static_cast<std::uint8_t>(kFirst + degree);
+    const base::LinkId slack = peer.link(last, ++number, false, false);
+    peer.give(Received{slack, wire::Neighbour{NeighbourKind::urgent_request}});
+    BOOST_REQUIRE(peer.core.neighbours(peer.now).size() == degree + kDegreeSlack);
+    tell_links(peer, slack, kFirst, last, degree);
+    tell_links(peer, slack, rich, rich, degree + 1);
+    const base::LinkId more = peer.link(kLast, ++number, false, false);
+    peer.give(Received{more, wire::Neighbour{NeighbourKind::urgent_request}});
+    const auto downs = peer.all<NeighbourDown>();
+    BOOST_REQUIRE(downs.size() == 1U);
+    BOOST_TEST((downs[0].peer == id_of(rich)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_only_dials_asks_those_that_rejected_it_no_sooner_than_others) {
+  Alone peer;
+  const base::LinkId link = peer.neighbour(2, 1, false);
+  peer.give(Moved{{"host-5:1"}, wire::Reachability::dials_only});
+  wire::Gossip gossip{.members = {record_of(20, wire::Reachability::reachable)}, .claims = {}};
+  for (std::uint8_t fill = 30; fill < 36; ++fill) {
+    gossip.members.push_back(record_of(fill, wire::Reachability::dials_only));
+  }
+  const auto wants = [&](std::uint8_t fill) {
+    return std::ranges::any_of(peer.all<Dial>(),
+                               [&](const Dial& dial) { return dial.peer == id_of(fill); });
+  };
+  peer.give(Received{link, gossip});
+  BOOST_TEST(wants(20));  // and two others, as three are missing
+  peer.give(LinkReady{{2, 1}, gossip.members[0], true, "host-20:1", false});
+  peer.give(Received{{2, 1}, wire::Neighbour{NeighbourKind::reject}});
+  int others = 0;
+  for (int i = 0; i < 50 && others == 0; ++i) {
+    peer.pass(100ms);
+    for (std::uint8_t fill = 30; fill < 36; ++fill) others += wants(fill) ? 1 : 0;
+    if (others == 0) BOOST_TEST(!wants(20));
+  }
+  BOOST_TEST(others > 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
