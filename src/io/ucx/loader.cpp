@@ -145,6 +145,11 @@ std::vector<fs::path> module_places(const fs::path& folder) {
 }
 
 base::Result<const Module*> load_module(const fs::path& file) {
+  // Else UCX, while it is loaded, overwrites the code of mmap, sbrk and others in libc, of which
+  // other threads may be in the middle: one load of several hundred left malloc locked for ever. It
+  // wants to know when memory goes that it has registered with a network card; without that it
+  // registers what it sends each time.
+  setenv("UCX_MEM_EVENTS", "n", 0);
   // Local: what the module brings along must not replace symbols of the program. Never closed: UCX
   // has threads and handlers of its own.
   void* const library = [&] {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstring>
 #include <map>
 #include <vector>
 
@@ -23,6 +24,18 @@ namespace {
 bool ucx_is_loaded() { return dlopen("libucs.so.0", RTLD_LAZY | RTLD_NOLOAD) != nullptr; }
 
 const bool kLoadedAtStart = ucx_is_loaded();
+
+/// The first bytes of libc's functions that UCX would put its own in the place of.
+std::vector<std::array<unsigned char, 16>> code_of_libc() {
+  void* const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  std::vector<std::array<unsigned char, 16>> all;
+  for (const char* const name : {"mmap", "munmap", "mremap", "brk", "sbrk", "madvise", "shmat"}) {
+    const void* const at = dlsym(libc, name);
+    BOOST_REQUIRE(at != nullptr);
+    std::memcpy(all.emplace_back().data(), at, all.back().size());
+  }
+  return all;
+}
 
 std::string why_not(std::string_view host, const std::map<std::string, std::string>& set = {}) {
   return why_not_load(host,
@@ -50,6 +63,7 @@ BOOST_AUTO_TEST_CASE(ucx_is_not_there_before_it_is_needed) {
     return found;
   };
   const auto before = handlers();
+  const auto code_before = code_of_libc();
   {
     Loop loop = std::move(Loop::create().value());
     bool done = false;
@@ -63,6 +77,7 @@ BOOST_AUTO_TEST_CASE(ucx_is_not_there_before_it_is_needed) {
   BOOST_TEST(ucx_is_loaded());
   BOOST_TEST(((*module)->version >= Version{1, 13, 0}));
   BOOST_TEST(*ucx_module() == *module);
+  BOOST_TEST((code_of_libc() == code_before));  // other threads may run it at this moment
 }
 
 BOOST_AUTO_TEST_CASE(what_would_abort_the_program_is_told_instead) {
