@@ -4,6 +4,8 @@
 // listener answers when it has the dialer's; then frames follow as they are.
 #pragma once
 
+#include <memory>
+
 #include "io/session.hpp"
 
 namespace starling::io {

@@ -3,7 +3,6 @@
 // refused is within the bounds of its kind: it can be sent on.
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include "base/assert.hpp"

@@ -1,6 +1,5 @@
 // Who asks whom for a place among its neighbours when there is little room, and who gives way.
 #include <algorithm>
-#include <vector>
 
 #include <boost/test/unit_test.hpp>
 
@@ -79,8 +78,9 @@ BOOST_AUTO_TEST_CASE(who_has_more_than_it_seeks_gives_way) {
     const base::LinkId slack = peer.link(last, ++number, false, false);
     peer.give(Received{slack, wire::Neighbour{NeighbourKind::urgent_request}});
     BOOST_REQUIRE(peer.core.neighbours(peer.now).size() == degree + kDegreeSlack);
-    tell_links(peer, slack, kFirst, last, degree);
-    tell_links(peer, slack, rich, rich, degree + 1);
+    for (std::uint8_t fill = kFirst; fill <= last; ++fill) {
+      tell_links(peer, slack, fill, fill, fill == rich ? degree + 1 : degree);
+    }
     const base::LinkId more = peer.link(kLast, ++number, false, false);
     peer.give(Received{more, wire::Neighbour{NeighbourKind::urgent_request}});
     const auto downs = peer.all<NeighbourDown>();
