@@ -265,7 +265,7 @@ BOOST_AUTO_TEST_CASE(a_relay_that_cannot_be_says_why) {
   };
   const std::string run(32, 'a');
   refused({}, "--listen is required");
-  refused({"--listen", "nowhere"}, "--listen: 'nowhere'");
+  refused({"--listen", "nowhere"}, "--listen: \"nowhere\" is not an address");
   refused({"--listen", "127.0.0.1:0", "--circuits", "0"}, "--circuits");
   refused({"--listen", "127.0.0.1:0", "--limit", "0"}, "--limit: 0 is no number from 0.01");
   refused({"--listen", "127.0.0.1:0", "--invite", "nonsense"}, "--invite: ");
