@@ -31,7 +31,6 @@ using namespace starling::peers;
 constexpr int kFailedExit = 1;
 constexpr int kUsageExit = 2;
 constexpr double kRelayLimitMin = 0.01;  ///< Mbit/s
-constexpr double kRelayLimitMax = 1e6;
 
 /// CLI::Range with bounds that NaN is not within.
 CLI::Validator number_from(double min, double max) {
@@ -143,7 +142,7 @@ void add_relay(CLI::App& app, RelayOptions& options, int& code) {
       ->check(CLI::Range(std::size_t{1}, starling::reach::kCircuitsMax))
       ->capture_default_str();
   relay->add_option("--limit", options.relay.relay.limit, "Mbit/s for all of them together")
-      ->check(number_from(kRelayLimitMin, kRelayLimitMax))
+      ->check(number_from(kRelayLimitMin, starling::reach::kRelayLimitMax))
       ->capture_default_str();
   relay->callback([&options, &code] { code = run_relay(options); });
 }

@@ -22,8 +22,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::string kRelaying = peer::to_string(peer::Phase::relaying);
-
 std::string percent(const Json& value) {
   return value.is_number() ? fmt::format("{:.2f}%", value.get<double>() * 100) : "-";
 }
@@ -39,33 +37,9 @@ std::string reach_text(const Json& status) {
   return reach + " at " + shown(status.at("outer_address"));
 }
 
-std::string status_text(const Json& status) {
-  std::string text;
-  const auto line = [&](const char* name, const std::string& value) {
-    text += fmt::format("{:<12} {}\n", name, value);
-  };
-  line("peer", fmt::format("{} ({})", shown(status.at("name")), brief(status.at("id"))));
-  line("address", shown(status.at("address")));
-  line("reach", reach_text(status));
-  if (const auto circuits = status.at("circuits_relayed").get<std::uint64_t>(); circuits > 0) {
-    line("relays", circuits_text(circuits));
-  }
-  const std::string phase = shown(status.at("phase"));
-  line("phase", phase);
-  const auto traffic = [&] {
-    const auto bytes = [&](const char* way) {
-      return report::format_bytes(status.at(way).at("total").get<std::uint64_t>());
-    };
-    line("sent", bytes("bytes_sent"));
-    line("received", bytes("bytes_received"));
-    return text;
-  };
-  if (phase == kRelaying) {
-    const std::string run = shown(status.at("run_id"));
-    line("run", run == wire::RunId{}.hex() ? "none yet" : run);
-    line("links", fmt::format("{}", status.at("links").get<std::uint64_t>()));
-    return traffic();
-  }
+/// What a peer that trains has come to. `line` takes a name and a value.
+template <class Line>
+void add_training(const Json& status, const Line& line) {
   line("progress", fmt::format("{} ({} of {} samples)", percent(status.at("progress")),
                                status.at("swarm_samples").get<std::uint64_t>(),
                                status.at("target_samples").get<std::uint64_t>()));
@@ -84,7 +58,32 @@ std::string status_text(const Json& status) {
   line("drift", percent(status.at("drift")));
   line("exchanges", fmt::format("{} over {} links", status.at("exchanges").get<std::uint64_t>(),
                                 status.at("links").get<std::uint64_t>()));
-  return traffic();
+}
+
+std::string status_text(const Json& status) {
+  std::string text;
+  const auto line = [&](const char* name, const std::string& value) {
+    text += fmt::format("{:<12} {}\n", name, value);
+  };
+  line("peer", fmt::format("{} ({})", shown(status.at("name")), brief(status.at("id"))));
+  line("address", shown(status.at("address")));
+  line("reach", reach_text(status));
+  if (const auto circuits = status.at("circuits_relayed").get<std::uint64_t>(); circuits > 0) {
+    line("relays", circuits_text(circuits));
+  }
+  const std::string phase = shown(status.at("phase"));
+  line("phase", phase);
+  if (phase == peer::to_string(peer::Phase::relaying)) {
+    const std::string run = shown(status.at("run_id"));
+    line("run", run == wire::RunId{}.hex() ? "none yet" : run);
+    line("links", fmt::format("{}", status.at("links").get<std::uint64_t>()));
+  } else {
+    add_training(status, line);
+  }
+  line("sent", report::format_bytes(status.at("bytes_sent").at("total").get<std::uint64_t>()));
+  line("received",
+       report::format_bytes(status.at("bytes_received").at("total").get<std::uint64_t>()));
+  return text;
 }
 
 std::string members_text(const Json& members) {

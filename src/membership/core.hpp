@@ -183,6 +183,8 @@ class Core {
   /// Another one, and neither end has a reason against it.
   [[nodiscard]] bool may_be_neighbour(const wire::MemberRecord& record) const;
   [[nodiscard]] bool is_wanted(const wire::MemberRecord& record, bool alive) const;
+  /// Whether it is there, wanted, no relay, and may be dialed now.
+  [[nodiscard]] bool is_due(const wire::MemberRecord& record, base::Time now) const;
   void refer(base::LinkId id, const base::PeerId& to, Outbox& out);
   void dial_joins(base::Time now, Outbox& out);
   void ban(const base::PeerId& peer, base::Time now);

@@ -129,10 +129,8 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
   if (!link.to_relay) pace_.rejected(rng_, now);
   const auto& records = table_.records();
   const bool others = dialer_.dialing() > 0 || count(Role::requested) > 0 ||
-                      std::any_of(records.begin(), records.end(), [&](const auto& entry) {
-                        return entry.second.has_replica && is_wanted(entry.second, true) &&
-                               dialer_.due(entry.first) <= now;
-                      });
+                      std::any_of(records.begin(), records.end(),
+                                  [&](const auto& entry) { return is_due(entry.second, now); });
   const bool lonely = count(Role::neighbour) == 0;
   // Who has its slack left takes one more at no cost. Who has not gives another one away, who asks
   // the next in turn: that would go round and round.
@@ -317,8 +315,8 @@ void Core::probe(base::Time now, Outbox& out) {
   if (first) return;
   std::vector<const wire::MemberRecord*> stale;
   for (const auto& [id, record] : table_.records()) {
-    const bool due = record.has_replica && is_wanted(record, true) && dialer_.due(id) <= now;
-    if (due && (lacks_evidence(id, now) || SIM_RARE(probe_now))) stale.push_back(&record);
+    if (is_due(record, now) && (lacks_evidence(id, now) || SIM_RARE(probe_now)))
+      stale.push_back(&record);
   }
   if (stale.empty()) return;
   if (const auto address = dialer_.dial(*stale[rng_.below(stale.size())], now)) {
@@ -337,16 +335,14 @@ bool Core::seems_apart(const base::PeerId& peer, base::Time now) const {
 
 void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& out) {
   std::vector<const wire::MemberRecord*> due;
-  const auto consider = [&](const wire::MemberRecord& record) {
-    if (is_wanted(record, alive)) due.push_back(&record);
-  };
   if (alive) {
     for (const auto& [id, record] : table_.records()) {
-      if (record.has_replica && dialer_.due(id) <= now) consider(record);
+      if (is_due(record, now)) due.push_back(&record);
     }
   } else {
     for (const base::PeerId& id : table_.dead()) {
-      if (dialer_.due(id) <= now) consider(*table_.find(id));
+      const wire::MemberRecord& record = *table_.find(id);
+      if (dialer_.due(id) <= now && is_wanted(record, false)) due.push_back(&record);
     }
   }
   base::shuffle(due, rng_);
@@ -407,6 +403,10 @@ bool Core::is_wanted(const wire::MemberRecord& record, bool alive) const {
   const bool fits = alive ? there : record.state == wire::MemberState::dead && !there;
   return fits && may_be_neighbour(record) && !is_linked(record.id) &&
          !dialer_.is_dialing(record.id);
+}
+
+bool Core::is_due(const wire::MemberRecord& record, base::Time now) const {
+  return record.has_replica && dialer_.due(record.id) <= now && is_wanted(record, true);
 }
 
 void Core::on(const DialFailed& event, base::Time now, Outbox& out) {

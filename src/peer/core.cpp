@@ -162,7 +162,7 @@ void Core::remember_others(Outbox& out) {
 
 void Core::on(Start&, base::Time now, Outbox& out) {
   started_ = true;
-  if (!is_relay()) wait_until_ = now + config_.membership.wait_timeout;
+  wait_until_ = now + config_.membership.wait_timeout;
   if (config_.require_peers > base::Duration{}) alone_until_ = now + config_.require_peers;
   publish(now);
   update_progress(now);

@@ -336,7 +336,7 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("samples", f.report.samples, IntegerRange{0, 100'000'000});
   visit.section("relay");
   visit("circuits", f.relay.circuits, IntegerRange{0, reach::kCircuitsMax});
-  visit("limit", f.relay.limit, NumberRange{0, 1e6});
+  visit("limit", f.relay.limit, NumberRange{0, reach::kRelayLimitMax});
   visit.section("limits");
   visit("link_memory", f.limits.link_memory,
         IntegerRange{std::uint64_t{1} << 20, std::uint64_t{1} << 34});

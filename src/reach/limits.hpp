@@ -56,6 +56,7 @@ inline constexpr double kBacksAllBurst = 32;
 
 // --- circuits ---
 inline constexpr std::size_t kCircuitsMax = 4096;   ///< that a person may allow
+inline constexpr double kRelayLimitMax = 1e6;       ///< Mbit/s that a person may allow
 inline constexpr std::size_t kCircuitsOfOne = 6;    ///< that one member may ask this one for
 inline constexpr std::size_t kCircuitEndsMax = 32;  ///< own ends of circuits
 inline constexpr base::Duration kCallWait = 1s;     ///< for a relay's answer

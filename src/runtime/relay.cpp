@@ -1,17 +1,9 @@
 #include "runtime/relay.hpp"
 
-#include <ctime>
-#include <random>
 #include <utility>
 
-#include <unistd.h>
-
-#include "base/port_range.hpp"
-#include "base/rng.hpp"
-#include "io/record_signer.hpp"
 #include "peer/core.hpp"
 #include "peer/invite.hpp"
-#include "report/peer_file.hpp"
 #include "runtime/answers.hpp"
 
 namespace starling::runtime {
@@ -25,83 +17,48 @@ constexpr std::size_t kPayloadMax = 64 * 1024;
 using base::fail;
 
 base::Result<std::unique_ptr<Relay>> Relay::open(RelayOptions relay, Options options) {
-  if (auto checked = check(options); !checked) return fail(checked.error());
-  auto proxy = io::choose_proxy(options.proxy);
-  if (!proxy) return fail(proxy.error());
-  auto place = take_place("relay", options.name, options.dir);
-  if (!place) return fail(place.error());
-  const auto secret = io::Secret::load_if_any(relay.secret);
-  if (!secret) return fail(secret.error());
-  auto identity = io::Identity::load_or_create(place->dir);
-  if (!identity) return fail(identity.error());
-  auto log = report::Log::open(place->dir, {.quiet = options.quiet});
-  if (!log) return fail(log.error());
-  std::unique_ptr<Relay> made(new Relay(std::move(relay), std::move(options), std::move(*place),
-                                        *secret, std::move(*proxy), std::move(*identity),
-                                        std::move(*log)));
+  auto own = take_belongings("relay", relay.secret, options);
+  if (!own) return fail(own.error());
+  std::unique_ptr<Relay> made(new Relay(std::move(relay), std::move(options), std::move(*own)));
   if (auto opened = made->open_node(); !opened) return fail(opened.error());
   return made;
 }
 
-Relay::Relay(RelayOptions relay, Options options, Place place, std::optional<io::Secret> secret,
-             std::optional<io::ProxyConfig> proxy, io::Identity identity, report::Log log)
-    : relay_(std::move(relay)),
-      options_(std::move(options)),
-      place_(std::move(place)),
-      secret_(secret),
-      proxy_(std::move(proxy)),
-      identity_(std::move(identity)),
-      log_(std::move(log)) {}
+Relay::Relay(RelayOptions relay, Options options, Belongings own)
+    : relay_(std::move(relay)), options_(std::move(options)), own_(std::move(own)) {}
 
 Relay::~Relay() = default;
 
 base::Status Relay::open_node() {
-  io::Node::Options made;
+  io::Node::Options made = node_options(options_, own_.log);
   made.transport = {.listen = options_.listen,
                     .tls = true,
-                    .secret = secret_,
+                    .secret = own_.secret,
                     .fabric = "none",
-                    .proxy = proxy_,
+                    .proxy = own_.proxy,
                     .link_memory = io::kLinkMemoryMin,
                     .payload_max = kPayloadMax,
                     .relay_limit = static_cast<std::uint64_t>(relay_.relay.limit * 1e6 / 8)};
-  made.observer = {.note =
-                       [this](base::Severity severity, const std::string& text) {
-                         log_.event(severity == base::Severity::warning ? report::Level::warning
-                                                                        : report::Level::info,
-                                    "note", {{"text", std::string_view(text)}});
-                       },
-                   .report = [](const peer::Status&, const peer::Report&) {},
-                   .remember = [](const std::vector<std::string>&) {},
-                   .refused = [](const peer::Refused&) {}};
-  made.signals = options_.signals;
-  made.http = options_.http;
-  made.port_mapper = choose_port_mapper(options_, log_);
-  made.announced = options_.announce;
+  made.observer.report = [](const peer::Status&, const peer::Report&) {};
+  made.observer.remember = [](const std::vector<std::string>&) {};
+  made.observer.refused = [](const peer::Refused&) {};
   made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {
     return serve(request, asked);
   };
-  auto opened = io::Node::create(identity_, std::move(made));
+  auto opened = runtime::open_node(dir(), name(), own_.identity, std::move(made));
   if (!opened) return fail(opened.error());
   node_ = std::move(*opened);
-  return report::write_peer_file(
-      dir(), {.name = name(), .address = address(), .control = http_address(), .pid = getpid()});
+  return {};
 }
 
 io::NodeEnd Relay::run() {
-  wire::MemberRecord self{.id = id(),
-                          .name = name(),
-                          .addresses = node_->addresses(),
-                          .incarnation = static_cast<std::uint64_t>(time(nullptr)),
-                          .has_replica = false};
-  log_.event(report::Level::info, "started",
-             {{"name", std::string_view(name())}, {"address", std::string_view(listens())}});
-  io::RecordSigner signer(identity_);
-  std::random_device entropy;
-  const std::uint64_t seed = std::uint64_t{entropy()} << 32U | entropy();
-  return node_->run(std::make_unique<peer::Core>(
-      peer::relay_config(relay_.run, options_.join, relay_.relay), std::move(self), nothing_,
-      peer::Resume{}, signer, base::Rng(seed)));
+  return run_node(*node_, name(), own_.identity, own_.log,
+                  [this](wire::MemberRecord self, membership::Signer& signer, base::Rng rng) {
+                    self.has_replica = false;
+                    return std::make_unique<peer::Core>(
+                        peer::relay_config(relay_.run, options_.join, relay_.relay),
+                        std::move(self), nothing_, peer::Resume{}, signer, rng);
+                  });
 }
 
 io::ControlReply Relay::serve(const io::ControlRequest& request, const io::Node& asked) const {
@@ -113,7 +70,7 @@ io::ControlReply Relay::serve(const io::ControlRequest& request, const io::Node&
         .addresses = peer::addresses_to_invite(asked.addresses(), addresses_of_others(status)),
         .run = status.run};
   }
-  return {200, report::invite_json(invite, address(), secret_.has_value())};
+  return {200, report::invite_json(invite, address(), own_.secret.has_value())};
 }
 
 }  // namespace starling::runtime

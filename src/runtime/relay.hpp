@@ -3,20 +3,13 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
-#include "base/file_lock.hpp"
 #include "base/result.hpp"
 #include "data/sharding.hpp"
-#include "io/identity.hpp"
 #include "io/node.hpp"
-#include "io/proxy.hpp"
-#include "io/secret.hpp"
-#include "peer/config.hpp"
-#include "report/log.hpp"
+#include "runtime/belongings.hpp"
 #include "runtime/options.hpp"
-#include "runtime/place.hpp"
 
 namespace starling::runtime {
 
@@ -31,9 +24,9 @@ class Relay {
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
-  [[nodiscard]] const std::string& name() const noexcept { return place_.name; }
-  [[nodiscard]] const std::string& dir() const noexcept { return place_.dir; }
-  [[nodiscard]] const base::PeerId& id() const noexcept { return identity_.id(); }
+  [[nodiscard]] const std::string& name() const noexcept { return own_.place.name; }
+  [[nodiscard]] const std::string& dir() const noexcept { return own_.place.dir; }
+  [[nodiscard]] const base::PeerId& id() const noexcept { return own_.identity.id(); }
   /// "ip:port" that it listens on, and at which others reach it.
   [[nodiscard]] const std::string& listens() const { return node_->address(); }
   [[nodiscard]] const std::string& address() const { return node_->addresses().front(); }
@@ -44,19 +37,14 @@ class Relay {
   [[nodiscard]] io::NodeEnd run();
 
  private:
-  Relay(RelayOptions relay, Options options, Place place, std::optional<io::Secret> secret,
-        std::optional<io::ProxyConfig> proxy, io::Identity identity, report::Log log);
+  Relay(RelayOptions relay, Options options, Belongings own);
   base::Status open_node();
   [[nodiscard]] io::ControlReply serve(const io::ControlRequest& request,
                                        const io::Node& asked) const;
 
   const RelayOptions relay_;
   const Options options_;
-  const Place place_;
-  const std::optional<io::Secret> secret_;
-  const std::optional<io::ProxyConfig> proxy_;
-  const io::Identity identity_;
-  report::Log log_;
+  Belongings own_;
   const data::Shards nothing_{1, {}, {}, 0};  ///< a core has some to share out
   std::unique_ptr<io::Node> node_;
 };

@@ -3,20 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <random>
 #include <string_view>
 #include <utility>
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
 #include "base/port_range.hpp"
-#include "base/rng.hpp"
 #include "io/address.hpp"
-#include "io/record_signer.hpp"
-#include "report/peer_file.hpp"
 #include "report/print_at_once.hpp"
 #include "runtime/addresses_file.hpp"
 #include "train/optimizer.hpp"
@@ -48,36 +43,23 @@ base::Status check_join(const peer::RunFile& run_file) {
 
 base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options options) {
   if (auto checked = check_join(run_file); !checked) return fail(checked.error());
-  if (auto checked = check(options); !checked) return fail(checked.error());
+  auto own = take_belongings(run_file.run.name, run_file.secret, options);
+  if (!own) return fail(own.error());
   for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
-  auto proxy = io::choose_proxy(options.proxy);
-  if (!proxy) return fail(proxy.error());
-  auto place = take_place(run_file.run.name, options.name, options.dir);
-  if (!place) return fail(place.error());
-  const auto secret = io::Secret::load_if_any(run_file.secret);
-  if (!secret) return fail(secret.error());
-  const std::string& dir = place->dir;
-  auto identity = io::Identity::load_or_create(dir);
-  if (!identity) return fail(identity.error());
-  auto log = report::Log::open(dir, {.quiet = options.quiet});
-  if (!log) return fail(log.error());
-  return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(*place),
-                                      *secret, std::move(*proxy), std::move(*identity),
-                                      std::move(*log)));
+  return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(*own)));
 }
 
-Run::Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
-         std::optional<io::ProxyConfig> proxy, io::Identity identity, report::Log log)
+Run::Run(peer::RunFile run_file, Options options, Belongings own)
     : started_(io::Loop::now() - base::from_seconds(options.age)),
       run_file_(std::move(run_file)),
       options_(std::move(options)),
-      name_(std::move(place.name)),
-      dir_(std::move(place.dir)),
-      lock_(std::move(place.lock)),
-      secret_(secret),
-      proxy_(std::move(proxy)),
-      identity_(std::move(identity)),
-      log_(std::move(log)) {}
+      name_(std::move(own.place.name)),
+      dir_(std::move(own.place.dir)),
+      lock_(std::move(own.place.lock)),
+      secret_(own.secret),
+      proxy_(std::move(own.proxy)),
+      identity_(std::move(own.identity)),
+      log_(std::move(own.log)) {}
 
 Run::~Run() = default;
 
@@ -163,7 +145,7 @@ base::Status Run::open_node() {
                                         ? kQueuedPerParameterAllReduce
                                         : kQueuedPerParameter;
   const std::size_t buffer_bytes = task_.buffers.initial.size() * sizeof(float);
-  io::Node::Options made;
+  io::Node::Options made = node_options(options_, log_);
   made.transport = {
       .listen = options_.listen,
       .tls = run_file_.security == peer::Security::tls,
@@ -179,41 +161,27 @@ base::Status Run::open_node() {
       .payload_max =
           exchange::payload_bytes_max(task_.parameters.size()) + buffer_bytes + kPayloadSlack,
       .relay_limit = static_cast<std::uint64_t>(run_file_.relay.limit * 1e6 / 8)};
-  made.observer = {
-      .note =
-          [this](base::Severity severity, const std::string& text) {
-            log_.event(
-                severity == base::Severity::warning ? report::Level::warning : report::Level::info,
-                "note", {{"text", std::string_view(text)}});
-          },
-      .report = [this](const peer::Status& status,
-                       const peer::Report& report) { on_report(status, report.evaluated); },
-      .remember =
-          [this](const std::vector<std::string>& addresses) {
-            unwritten_addresses_ = addresses;
-            if (auto written = remember(); !written) {
-              warn("addresses_not_written", written.error().text);
-            }
-          },
-      .refused =
-          [this](const peer::Refused& refused) {
-            refusal_ = peer::diff(canonical_, refused.canonical);
-          }};
+  made.observer.report = [this](const peer::Status& status, const peer::Report& report) {
+    on_report(status, report.evaluated);
+  };
+  made.observer.remember = [this](const std::vector<std::string>& addresses) {
+    unwritten_addresses_ = addresses;
+    if (auto written = remember(); !written) {
+      warn("addresses_not_written", written.error().text);
+    }
+  };
+  made.observer.refused = [this](const peer::Refused& refused) {
+    refusal_ = peer::diff(canonical_, refused.canonical);
+  };
   if (options_.lan) made.lan = run_id_;
-  made.signals = options_.signals;
-  made.http = options_.http;
-  made.port_mapper = choose_port_mapper(options_, log_);
-  made.announced = options_.announce;
   made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {
     return serve(request, asked);
   };
-  auto opened = io::Node::create(identity_, std::move(made));
+  auto opened = runtime::open_node(dir_, name_, identity_, std::move(made));
   if (!opened) return fail(opened.error());
   node_ = std::move(*opened);
   address_ = node_->addresses().front();
-  return report::write_peer_file(
-      dir_,
-      {.name = name_, .address = address_, .control = node_->control_address(), .pid = getpid()});
+  return {};
 }
 
 base::Result<exchange::Replica> Run::make_replica() {
@@ -262,26 +230,18 @@ base::Status Run::save(const peer::Snapshot& snapshot) {
 }
 
 io::NodeEnd Run::run() {
-  wire::MemberRecord self{.id = id(),
-                          .name = name_,
-                          .addresses = node_->addresses(),
-                          // A restarted peer must be newer than what others know of it.
-                          .incarnation = static_cast<std::uint64_t>(time(nullptr))};
-  log_.event(report::Level::info, "started",
-             {{"name", std::string_view(name_)}, {"address", std::string_view(node_->address())}});
-  io::RecordSigner signer(identity_);
-  peer::Resume resume{.addresses = load_addresses()};
-  if (checkpoint_) {
-    resume.step = checkpoint_->state.step;
-    resume.samples = checkpoint_->state.samples;
-    resume.progress = checkpoint_->state.progress;
-    resume.counters = checkpoint_->state.counters;
-  }
-  // Another number in each life: others tell one life from another by what is drawn.
-  std::random_device entropy;
-  const std::uint64_t seed = std::uint64_t{entropy()} << 32U | entropy();
-  return node_->run(std::make_unique<peer::Core>(core_config(), std::move(self), *shards_, resume,
-                                                 signer, base::Rng(seed)));
+  return run_node(*node_, name_, identity_, log_,
+                  [this](wire::MemberRecord self, membership::Signer& signer, base::Rng rng) {
+                    peer::Resume resume{.addresses = load_addresses()};
+                    if (checkpoint_) {
+                      resume.step = checkpoint_->state.step;
+                      resume.samples = checkpoint_->state.samples;
+                      resume.progress = checkpoint_->state.progress;
+                      resume.counters = checkpoint_->state.counters;
+                    }
+                    return std::make_unique<peer::Core>(core_config(), std::move(self), *shards_,
+                                                        resume, signer, rng);
+                  });
 }
 
 peer::Config Run::core_config() const {

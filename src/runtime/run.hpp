@@ -27,8 +27,8 @@
 #include "report/log.hpp"
 #include "report/status_json.hpp"
 #include "report/summary.hpp"
+#include "runtime/belongings.hpp"
 #include "runtime/options.hpp"
-#include "runtime/place.hpp"
 #include "runtime/progress.hpp"
 #include "runtime/recorder.hpp"
 #include "train/checkpoint.hpp"
@@ -118,8 +118,7 @@ class Run {
   [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
 
  private:
-  Run(peer::RunFile run_file, Options options, Place place, std::optional<io::Secret> secret,
-      std::optional<io::ProxyConfig> proxy, io::Identity identity, report::Log log);
+  Run(peer::RunFile run_file, Options options, Belongings own);
   /// Error (ErrorCode::data): its tensors have other names.
   [[nodiscard]] base::Status load_checkpoint();
   /// Of others, from a former life.

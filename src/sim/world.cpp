@@ -32,7 +32,6 @@ World::World(const Plan& plan, Task& task, std::function<void(const std::string&
     node->number = node->peer = peer.number;
     node->address = peer.name + ":1";
     node->speed = peer.speed;
-    node->relays = peer.relay;
     for (std::uint8_t& byte : node->id.bytes) byte = static_cast<std::uint8_t>(rng_.below(256));
     if (nat_) node->address = to_string(nat_->outer(peer.number).front());
     addresses_[node->address] = peer.number;

@@ -73,8 +73,6 @@ struct Node {
   std::uint64_t dials = 0;                   ///< since it started
   double up_seconds = 0;                     ///< of former lives
 
-  bool relays = false;  ///< it has no replica
-
   [[nodiscard]] bool is_twin() const noexcept { return number != peer; }
 };
 
@@ -127,6 +125,8 @@ class World {
   [[nodiscard]] std::optional<LinkPath> link_path(const Node& a, const Node& b) const;
   /// Frames that the network has not taken from the node.
   [[nodiscard]] std::size_t unsent(const Node& node) const;
+  /// Whether it has no replica.
+  [[nodiscard]] bool is_relay(const Node& node) const { return plan_.peers[node.peer].relay; }
   /// Circuits that the node relays now.
   [[nodiscard]] std::size_t relayed(const Node& node) const;
   [[nodiscard]] bool tracing() const noexcept { return static_cast<bool>(trace_); }
@@ -334,7 +334,7 @@ class World {
   void end(const PlannedEvent& event, std::size_t index);
   void start(std::uint32_t number, bool twin = false);
   void restart(Node& node, Disk disk);
-  [[nodiscard]] static bool has_run(const Node& node);
+  [[nodiscard]] bool has_run(const Node& node) const;
   void move(Node& node);
   void change_address(Node& node);
   void strike_routers(const PlannedEvent& event);

@@ -141,7 +141,6 @@ void World::begin(const PlannedEvent& event, std::size_t index) {
         twin->number = static_cast<std::uint32_t>(nodes_.size());
         twin->peer = number;
         twin->id = node.id;
-        twin->relays = node.relays;
         twin->join = {node.address};
         twin->address = fmt::format("{}-twin-{}:1", plan_.peers[number].name, twin->number);
         addresses_[twin->address] = twin->number;
@@ -232,7 +231,7 @@ void World::start(std::uint32_t number, bool twin) {
   node.incarnation = static_cast<std::uint64_t>(wall);
   if (twin) ++node.incarnation;
   peer::Config config =
-      node.relays ? peer::relay_config({}, {}, reach::kRelayConfig) : task_.config;
+      is_relay(node) ? peer::relay_config({}, {}, reach::kRelayConfig) : task_.config;
   config.membership.join.insert(config.membership.join.end(), node.join.begin(), node.join.end());
   peer::Resume resume{.addresses = node.folder.addresses()};
   if (const Checkpoint* saved = node.folder.newest_whole(); saved != nullptr) {
@@ -250,7 +249,7 @@ void World::start(std::uint32_t number, bool twin) {
                           .name = plan_.peers[node.peer].name,
                           .addresses = own_addresses(node),
                           .incarnation = node.incarnation,
-                          .has_replica = !node.relays};
+                          .has_replica = !is_relay(node)};
   node.signer = std::make_unique<membership::SimulatedSigner>(node.id);
   node.core = std::make_unique<peer::Core>(std::move(config), std::move(self), *task_.shards,
                                            resume, *node.signer, rng_.fork());
@@ -280,8 +279,8 @@ std::vector<std::string> World::own_addresses(const Node& node) const {
 }
 
 // Its run is over, and there is nothing to come back to.
-bool World::has_run(const Node& node) {
-  return !node.relays && node.state == NodeState::finished &&
+bool World::has_run(const Node& node) const {
+  return !is_relay(node) && node.state == NodeState::finished &&
          node.finished->reason == peer::EndReason::done;
 }
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/hash.hpp"
 #include "tests/fuzz/input.hpp"
 #include "wire/frame.hpp"
 #include "wire/messages.hpp"

@@ -62,7 +62,7 @@ bool has_finished(const Node& node) {
 std::vector<const Node*> trained(const World& world) {
   std::vector<const Node*> all;
   for (const auto& node : world.nodes()) {
-    if (!node->worker || node->is_twin() || node->relays) continue;
+    if (!node->worker || node->is_twin() || world.is_relay(*node)) continue;
     if (!node->finished || has_finished(*node)) all.push_back(node.get());
   }
   return all;
@@ -81,8 +81,8 @@ std::optional<double> final_quality(const World& world, Quality quality) {
 }  // namespace
 
 std::size_t count_finished(const World& world) {
-  return static_cast<std::size_t>(std::ranges::count_if(world.nodes(), [](const auto& node) {
-    return !node->is_twin() && !node->relays && has_finished(*node);
+  return static_cast<std::size_t>(std::ranges::count_if(world.nodes(), [&](const auto& node) {
+    return !node->is_twin() && !world.is_relay(*node) && has_finished(*node);
   }));
 }
 

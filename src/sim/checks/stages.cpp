@@ -59,7 +59,7 @@ void Stages::check_settling(const Node& node, double since) {
 }
 
 void Stages::finished(const Node& node) {
-  if (node.is_twin() || node.relays) return;
+  if (node.is_twin() || world_.is_relay(node)) return;
   last_end_ = world_.seconds();
   if (node.finished->reason == peer::EndReason::done && first_done_ < 0) first_done_ = last_end_;
   if (node.finished->reason != peer::EndReason::failed) return;

@@ -31,7 +31,9 @@ std::vector<membership::NeighbourInfo> neighbours_of(const World& world, const N
 
 }  // namespace
 
-bool trains(const World& world, const Node& node) { return world.is_up(node) && !node.relays; }
+bool trains(const World& world, const Node& node) {
+  return world.is_up(node) && !world.is_relay(node);
+}
 
 std::size_t count_running(const World& world) {
   return static_cast<std::size_t>(std::ranges::count_if(

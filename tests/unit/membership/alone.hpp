@@ -84,6 +84,14 @@ class Alone {
   [[nodiscard]] wire::MemberState state_of(std::uint8_t fill) const {
     return core.table().find(id_of(fill))->state;
   }
+  /// The first Neighbour that it said on this link meanwhile; none where it said none.
+  [[nodiscard]] wire::NeighbourKind said(base::LinkId link) const {
+    for (const Send& send : all<Send>()) {
+      const auto* neighbour = std::get_if<wire::Neighbour>(&send.message);
+      if (send.link == link && neighbour != nullptr) return neighbour->kind;
+    }
+    return wire::NeighbourKind::none;
+  }
   template <class T>
   [[nodiscard]] std::vector<T> all() const {
     std::vector<T> found;

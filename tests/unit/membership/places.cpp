@@ -28,13 +28,6 @@ void tell_links(Alone& peer, base::LinkId from, std::uint8_t first, std::uint8_t
   peer.give(Received{from, std::move(beat)});
 }
 
-bool asks_urgently(const Alone& peer, base::LinkId link) {
-  return std::ranges::any_of(peer.all<Send>(), [&](const Send& send) {
-    const auto* asks = std::get_if<wire::Neighbour>(&send.message);
-    return send.link == link && asks != nullptr && asks->kind == NeighbourKind::urgent_request;
-  });
-}
-
 /// Rejections by others, one each, until one of them is asked urgently.
 std::uint32_t rejections_until_urgent(bool lonely, std::uint32_t links) {
   Alone peer;
@@ -50,7 +43,7 @@ std::uint32_t rejections_until_urgent(bool lonely, std::uint32_t links) {
     peer.give(LinkReady{link, record_of(fill), true, "host-" + std::to_string(fill) + ":1", false});
     peer.give(Received{link, wire::Neighbour{NeighbourKind::reject}});
     ++rejections;
-    if (asks_urgently(peer, link)) return rejections;
+    if (peer.said(link) == NeighbourKind::urgent_request) return rejections;
   }
   return 0;
 }

@@ -34,11 +34,7 @@ NeighbourKind asked(Alone& peer, const wire::MemberRecord& other, std::uint32_t 
   peer.pass(kBetweenStrangers);
   peer.give(LinkReady{id, other, false, "", false});
   peer.give(Received{id, wire::Neighbour{NeighbourKind::request}});
-  for (const Send& send : peer.all<Send>()) {
-    const auto* answer = std::get_if<wire::Neighbour>(&send.message);
-    if (send.link == id && answer != nullptr) return answer->kind;
-  }
-  return NeighbourKind::none;
+  return peer.said(id);
 }
 
 /// Who is dialed at once or within a second.
@@ -106,11 +102,7 @@ BOOST_AUTO_TEST_CASE(a_relay_that_answers_is_asked_and_one_that_is_full_is_let_a
   Alone peer;
   const base::LinkId id{1, 1};
   peer.give(LinkReady{id, relay_record(100), true, "host-100:1", false});
-  const auto sent = peer.all<Send>();
-  BOOST_TEST(std::ranges::any_of(sent, [](const Send& send) {
-    const auto* asks = std::get_if<wire::Neighbour>(&send.message);
-    return asks != nullptr && asks->kind == NeighbourKind::request;
-  }));
+  BOOST_TEST((peer.said(id) == NeighbourKind::request));
   peer.give(Received{id, wire::Neighbour{NeighbourKind::reject}});
   BOOST_TEST(peer.all<Close>().size() == 1U);
   BOOST_TEST(dialed(peer).empty());
