@@ -278,11 +278,20 @@ std::size_t size_of(const flatbuffers::Vector<T>* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
+/// FlatBuffers' verifier looks where a vector's size lies, not its elements. Those of eight bytes
+/// may not lie across the words of this machine.
+template <class T>
+bool is_aligned(const flatbuffers::Vector<T>* vector) {
+  constexpr std::size_t kAlignment = sizeof(std::uint64_t);
+  return vector == nullptr || reinterpret_cast<std::uintptr_t>(vector->Data()) % kAlignment == 0;
+}
+
 base::Result<Message> read(const fb::Gossip& from, Frame&) {
   if (size_of(from.members()) > kMembersPerGossip || size_of(from.claims()) > kClaimsPerGossip) {
     return bad("a gossip message has over {} records or {} claims", kMembersPerGossip,
                kClaimsPerGossip);
   }
+  if (!is_aligned(from.claims())) return bad("the claims of a gossip message are misaligned");
   Gossip gossip;
   for (std::size_t i = 0; i < size_of(from.members()); ++i) {
     auto record = unpack(*from.members()->Get(static_cast<unsigned>(i)));
@@ -326,6 +335,9 @@ base::Result<Message> read(const fb::Reconcile& from, Frame&) {
   if (size_of(from.buckets()) > buckets || size_of(from.entries()) > kEntriesPerFrame ||
       size_of(from.wanted()) > kEntriesPerFrame) {
     return bad("a comparison of tables has over {} entries", kEntriesPerFrame);
+  }
+  if (!is_aligned(from.hashes()) || !is_aligned(from.entries()) || !is_aligned(from.wanted())) {
+    return bad("the numbers of a comparison of tables are misaligned");
   }
   Reconcile reconcile{
       .bits = from.bits(), .hashes = {}, .buckets = {}, .entries = {}, .wanted = {}};

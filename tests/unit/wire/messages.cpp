@@ -451,6 +451,26 @@ std::vector<wire::Message> one_of_each() {
           wire::Circuit{.kind = wire::CircuitKind::offer, .number = 7, .other = some_member().id}};
 }
 
+// FlatBuffers' verifier lets it pass, and reading it is undefined.
+BOOST_AUTO_TEST_CASE(a_vector_of_64_bit_numbers_across_words_is_refused) {
+  // The root table, whose only field is `hashes`, and that vector of one number, `gap` words later.
+  const auto decoded = [](std::uint32_t gap) {
+    std::vector<std::uint32_t> words{12};                         // the root lies at 12
+    words.insert(words.end(), {8U | 8U << 16U, 0U | 4U << 16U});  // sizes; offsets of the fields
+    words.insert(words.end(), {8, 4 + 4 * gap});                  // to the sizes; to the vector
+    words.insert(words.end(), gap, 0);
+    words.insert(words.end(), {1, 5, 0});  // one number: 5
+    return wire::decode(frame_of(
+        wire::make_frame(wire::FrameType::reconcile, std::as_bytes(std::span(words)), {})));
+  };
+  const auto aligned = decoded(0);
+  BOOST_REQUIRE(aligned.has_value());
+  BOOST_TEST(std::get<wire::Reconcile>(**aligned).hashes == std::vector<std::uint64_t>{5});
+  const auto across = decoded(1);
+  BOOST_REQUIRE(!across.has_value());
+  BOOST_TEST(across.error().text.find("misaligned") != std::string::npos);
+}
+
 // What is not refused is a message that could have been sent.
 BOOST_AUTO_TEST_CASE(mutated_messages_are_refused_or_could_have_been_sent) {
   for (const wire::Message& message : one_of_each()) {
