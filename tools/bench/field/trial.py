@@ -48,6 +48,7 @@ ACCURACY_TARGETS = (0.88, 0.90)
 NETWORKS = {"bridge": None, "100 Mbit/s": 100, "10 Mbit/s": 10}
 
 STARLING = {"Starling": [], "Starling, mode none": ["exchange.mode=none"],
+            "Starling, over UCX": ["links.fabric=bridge"],
             "Starling, mode allreduce": ["exchange.mode=allreduce", f"swarm.peers={PEERS}"]}
 EMBEDDED = "Starling in PyTorch"  # a loop as that of DDP, which embeds a peer
 TORCH = {"DDP": ["ddp"], "DDP, fp16": ["ddp-fp16"], "DDP, PowerSGD": ["ddp-powersgd"],
