@@ -194,6 +194,8 @@ class Core {
   [[nodiscard]] bool is_linked(const base::PeerId& peer) const;
   /// How many neighbours it has, as it told last; 0: it has not.
   [[nodiscard]] std::uint32_t links_told(const base::PeerId& peer) const;
+  /// Tells that it has as many neighbours as it takes.
+  [[nodiscard]] bool is_full(const base::PeerId& peer) const;
   /// A neighbour over a circuit, which a direct link with it replaces.
   [[nodiscard]] bool is_relayed_neighbour(const base::PeerId& peer) const;
   void dial(std::string address, Outbox& out) const;

@@ -133,13 +133,17 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
                                   [&](const auto& entry) { return is_due(entry.second, now); });
   const bool lonely = count(Role::neighbour) == 0;
   // Who has its slack left takes one more at no cost. Who has not gives another one away, who asks
-  // the next in turn: that would go round and round.
-  const bool full = !lonely && links_told(link.peer) >= config_.degree + kDegreeSlack;
+  // the next in turn: that would go round and round. Moving counters show that nothing is amiss.
+  const bool full = !lonely && is_full(link.peer);
+  const bool in_vain = full && progress_.rate(now) > 0;
   const bool tried = pace_.has_tried(full) || (!others && !full) || SIM_RARE(urgent_at_once);
-  if (tried && !link.to_relay && wanted_neighbours() > 0 && pace_.take_urgent(lonely, now)) {
+  if (tried && !in_vain && !link.to_relay && wanted_neighbours() > 0 &&
+      pace_.take_urgent(lonely, now)) {
     request(id, true, now, out);
     return;
   }
+  // Over its end of this link one that nobody can dial is introduced to others.
+  if (table_.self().reach == wire::Reachability::dials_only) return;
   close(id, wire::ByeReason::none, LossReason::closed, now, out);
 }
 
@@ -209,18 +213,20 @@ void Core::drop_surplus(const base::PeerId& keep, base::Time now, Outbox& out) {
       if (link.role == Role::neighbour && !link.to_relay && link.peer != keep) others.push_back(id);
     }
     ASSERT(!others.empty());
-    // Direct links are kept rather than those over a circuit, and those that carry a circuit
-    // rather than others.
     const auto keep_only = [&](auto&& fits) {
       if (std::ranges::any_of(others, fits)) {
         std::erase_if(others, [&](base::LinkId id) { return !fits(id); });
       }
     };
     if (is_relay()) keep_only([&](base::LinkId id) { return needs_no_relay(links_.at(id)); });
+    // Who has enough without this one seeks no other, and who has another one waits for it.
+    for (const std::uint32_t enough : {config_.degree, 1U}) {
+      keep_only([&](base::LinkId id) { return links_told(links_.at(id).peer) > enough; });
+    }
+    // Direct links are kept rather than those over a circuit, and those that carry a circuit
+    // rather than others.
     keep_only([&](base::LinkId id) { return links_.at(id).relayed; });
     keep_only([&](base::LinkId id) { return !links_.at(id).held; });
-    // Who has enough without this one seeks no other.
-    keep_only([&](base::LinkId id) { return links_told(links_.at(id).peer) > config_.degree; });
     const base::LinkId victim = others[rng_.below(others.size())];
     dialer_.postpone(links_.at(victim).peer, kRejectedPause, now);
     send(victim, wire::Neighbour{NeighbourKind::leave}, out);
@@ -353,6 +359,10 @@ void Core::seek_members(bool alive, std::size_t wanted, base::Time now, Outbox& 
       return record->reach != wire::Reachability::dials_only && !had_no_place_.contains(record->id);
     });
   }
+  // Who seeks, too, comes first; who has no room left could only give another one away.
+  std::ranges::stable_partition(due, [&](const auto* record) { return !is_full(record->id); });
+  std::ranges::stable_partition(
+      due, [&](const auto* record) { return links_told(record->id) < config_.degree; });
   // A neighbour that was lost is taken back within its grace: it costs no keyframe.
   std::stable_partition(due.begin(), due.end(), [&](const auto* record) {
     return reconnect_first_.left(record->id, now).has_value() && !SIM_RARE(no_lost_first);
@@ -467,6 +477,10 @@ bool Core::is_relayed_neighbour(const base::PeerId& peer) const {
 std::uint32_t Core::links_told(const base::PeerId& peer) const {
   const wire::Progress* told = progress_.find(peer.prefix());
   return told == nullptr ? 0 : told->links;
+}
+
+bool Core::is_full(const base::PeerId& peer) const {
+  return links_told(peer) >= config_.degree + kDegreeSlack;
 }
 
 bool Core::is_linked(const base::PeerId& peer) const {
