@@ -1,5 +1,6 @@
 // Who asks whom for a place among its neighbours when there is little room, and who gives way.
 #include <algorithm>
+#include <vector>
 
 #include <boost/test/unit_test.hpp>
 
@@ -18,24 +19,25 @@ using wire::NeighbourKind;
 constexpr std::uint8_t kFirst = 10;
 constexpr std::uint8_t kLast = 40;
 
-/// A neighbour tells how many links these have.
+/// A neighbour tells how many links these have, and how many samples a second they train.
 void tell_links(Alone& peer, base::LinkId from, std::uint8_t first, std::uint8_t last,
-                std::uint32_t links) {
+                std::uint32_t links, float rate = 0) {
   wire::Heartbeat beat{.sequence = 1, .progress = {}};
   for (std::uint8_t fill = first; fill <= last; ++fill) {
-    beat.progress.push_back({.id_prefix = id_of(fill).prefix(), .links = links});
+    beat.progress.push_back(
+        {.id_prefix = id_of(fill).prefix(), .samples = 1, .rate = rate, .links = links});
   }
   peer.give(Received{from, std::move(beat)});
 }
 
-/// Rejections by others, one each, until one of them is asked urgently.
-std::uint32_t rejections_until_urgent(bool lonely, std::uint32_t links) {
+/// Rejections by others, one each, until one of them is asked urgently; 0: none is.
+std::uint32_t rejections_until_urgent(bool lonely, std::uint32_t links, float rate = 0) {
   Alone peer;
   const base::LinkId teller = peer.neighbour(2, 1, false);
   wire::Gossip gossip;
   for (std::uint8_t fill = kFirst; fill <= kLast; ++fill) gossip.members.push_back(record_of(fill));
   peer.give(Received{teller, std::move(gossip)});
-  tell_links(peer, teller, kFirst, kLast, links);
+  tell_links(peer, teller, kFirst, kLast, links, rate);
   if (lonely) peer.give(LinkLost{teller, LossReason::closed});
   std::uint32_t rejections = 0;
   for (std::uint8_t fill = kFirst; fill <= kLast; ++fill) {
@@ -48,6 +50,11 @@ std::uint32_t rejections_until_urgent(bool lonely, std::uint32_t links) {
   return 0;
 }
 
+bool names(const wire::Gossip& gossip, const base::PeerId& peer) {
+  return std::ranges::any_of(gossip.members,
+                             [&](const wire::MemberRecord& record) { return record.id == peer; });
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(places)
@@ -57,6 +64,87 @@ BOOST_AUTO_TEST_CASE(one_that_is_full_is_asked_urgently_after_many_others_unless
   BOOST_TEST(rejections_until_urgent(false, degree) == kRejectionsBeforeUrgent);
   BOOST_TEST(rejections_until_urgent(false, degree + kDegreeSlack) == kRejectionsBeforeFull);
   BOOST_TEST(rejections_until_urgent(true, degree + kDegreeSlack) == kRejectionsBeforeUrgent);
+}
+
+// Its neighbour would seek another one in turn, and each new link costs keyframes.
+BOOST_AUTO_TEST_CASE(
+    in_a_swarm_that_trains_one_that_is_full_is_asked_urgently_by_the_lonely_alone) {
+  const std::uint32_t degree = Config{}.degree;
+  BOOST_TEST(rejections_until_urgent(false, degree + kDegreeSlack, 1) == 0U);
+  BOOST_TEST(rejections_until_urgent(false, degree, 1) == kRejectionsBeforeUrgent);
+  BOOST_TEST(rejections_until_urgent(true, degree + kDegreeSlack, 1) == kRejectionsBeforeUrgent);
+}
+
+BOOST_AUTO_TEST_CASE(who_seeks_is_sought_first_and_who_is_full_last) {
+  const std::uint32_t degree = Config{}.degree;
+  for (std::uint8_t seeker = 30; seeker < 36; ++seeker) {
+    Alone peer;
+    std::vector<base::LinkId> links;
+    for (std::uint8_t fill = kFirst; fill < kFirst + degree; ++fill) {
+      links.push_back(peer.neighbour(fill, fill, false));
+    }
+    wire::Gossip gossip;
+    for (std::uint8_t fill = 30; fill < 36; ++fill) gossip.members.push_back(record_of(fill));
+    peer.give(Received{links[0], gossip});
+    BOOST_REQUIRE(peer.all<Dial>().empty());
+    const auto full = static_cast<std::uint8_t>(seeker == 35 ? 30 : seeker + 1);
+    for (std::uint8_t fill = 30; fill < 36; ++fill) {
+      const std::uint32_t more = fill == full ? kDegreeSlack : 0;
+      tell_links(peer, links[0], fill, fill, fill == seeker ? degree - 1 : degree + more);
+    }
+    std::vector<base::PeerId> sought;
+    for (const base::LinkId link : links) {
+      peer.give(LinkLost{link, LossReason::closed});
+      for (const Dial& dial : peer.all<Dial>()) {
+        if (dial.peer && names(gossip, *dial.peer)) sought.push_back(*dial.peer);
+      }
+    }
+    BOOST_REQUIRE(!sought.empty());
+    BOOST_TEST((sought.front() == id_of(seeker)));
+    BOOST_TEST(std::ranges::count(sought, id_of(full)) == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_only_dials_is_introduced_by_those_that_reject_it) {
+  for (const auto reach : {wire::Reachability::dials_only, wire::Reachability::reachable}) {
+    Alone peer;
+    const base::LinkId link{2, 1};
+    const base::LinkId teller = peer.neighbour(2, 1, false);
+    peer.give(Moved{{"host-5:1"}, reach});
+    wire::Gossip gossip;
+    for (std::uint8_t fill = 20; fill < 26; ++fill) gossip.members.push_back(record_of(fill));
+    peer.give(Received{teller, gossip});
+    peer.give(LinkReady{link, record_of(20), true, "host-20:1", false});
+    BOOST_REQUIRE((peer.said(link) == NeighbourKind::request));
+    peer.give(Received{link, wire::Neighbour{NeighbourKind::reject}});
+    const auto closed = [&] {
+      return std::ranges::any_of(peer.all<Close>(),
+                                 [&](const Close& close) { return close.link == link; });
+    };
+    BOOST_TEST(closed() == (reach == wire::Reachability::reachable));
+    if (reach == wire::Reachability::reachable) continue;
+    peer.pass(2 * kContactLife);
+    BOOST_TEST(closed());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_would_be_left_alone_is_kept) {
+  const std::uint32_t degree = Config{}.degree;
+  for (std::uint8_t other = kFirst; other <= kFirst + degree; ++other) {
+    Alone peer;
+    std::uint32_t number = 0;
+    base::LinkId link;
+    for (std::uint8_t fill = kFirst; fill <= kFirst + degree; ++fill) {
+      link = peer.link(fill, ++number, false, false);
+      peer.give(Received{link, wire::Neighbour{NeighbourKind::urgent_request}});
+      tell_links(peer, link, fill, fill, fill == other ? 2 : 1);
+    }
+    const base::LinkId more = peer.link(kLast, ++number, false, false);
+    peer.give(Received{more, wire::Neighbour{NeighbourKind::urgent_request}});
+    const auto downs = peer.all<NeighbourDown>();
+    BOOST_REQUIRE(downs.size() == 1U);
+    BOOST_TEST((downs[0].peer == id_of(other)));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(who_has_more_than_it_seeks_gives_way) {
