@@ -77,9 +77,10 @@ typedef struct {
   const char* dir;            /* NULL, or empty: runs/<run name>/<peer name> */
   int lan;
   int require_peers;
-  int quiet;           /* no warnings on stderr */
-  const char* proxy;   /* URL; NULL, or empty: as the environment says */
-  int no_port_mapping; /* do not ask the router to let others in */
+  int quiet;                   /* no warnings on stderr */
+  const char* proxy;           /* URL; NULL, or empty: as the environment says */
+  int no_port_mapping;         /* do not ask the router to let others in */
+  const char* const* announce; /* where others reach the peer; the last one is NULL; NULL: none */
 } starling_options;
 
 /* All zeros, which are the defaults, and the size. */

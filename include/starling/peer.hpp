@@ -100,11 +100,13 @@ struct PeerOptions {
 
   std::vector<std::string> join{};  ///< "host:port" of some peers of the swarm; one is enough
   std::string listen = "[::]:0";    ///< "ip:port", ":port" for both families; port 0: any free one
-  bool lan = false;                 ///< look for peers on the local network
-  std::string name{};               ///< empty: the host's, with a number where others run there
-  std::string dir{};                ///< empty: runs/<run name>/<peer name>
-  bool require_peers = false;       ///< end with `unreachable` where none is met in a minute
-  bool quiet = false;               ///< warnings go to the log alone, not to stderr, too
+  /// "host:port" at which others reach this peer, told to them first; a DNS name as it is.
+  std::vector<std::string> announce{};
+  bool lan = false;            ///< look for peers on the local network
+  std::string name{};          ///< empty: the host's, with a number where others run there
+  std::string dir{};           ///< empty: runs/<run name>/<peer name>
+  bool require_peers = false;  ///< end with `unreachable` where none is met in a minute
+  bool quiet = false;          ///< warnings go to the log alone, not to stderr, too
   /// URL of a proxy to dial others through, socks5:// or http://; empty: as https_proxy, all_proxy
   /// and no_proxy say in the environment.
   std::string proxy{};

@@ -131,6 +131,7 @@ PeerOptions peer_options(const starling_options& options) {
                    .evaluate = evaluate(options),
                    .join = texts(options.join),
                    .listen = text(options.listen, "[::]:0"),
+                   .announce = texts(options.announce),
                    .lan = options.lan != 0,
                    .name = text(options.name),
                    .dir = text(options.dir),

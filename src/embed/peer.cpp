@@ -226,6 +226,7 @@ Peer::Impl::Impl(PeerOptions options) : layout(value_or_throw(layout_of(options)
       runtime::Run::open(value_or_throw(peer::read_run_file(options.run_file, options.set, true)),
                          {.join = std::move(options.join),
                           .listen = std::move(options.listen),
+                          .announce = std::move(options.announce),
                           .proxy = std::move(options.proxy),
                           .port_mapping = options.port_mapping,
                           .lan = options.lan,

@@ -59,7 +59,8 @@ class _Options(ctypes.Structure):
                 ("samples", c_uint32), ("dataset", c_char_p), ("evaluate", _EVALUATE),
                 ("context", c_void_p), ("join", POINTER(c_char_p)), ("listen", c_char_p),
                 ("name", c_char_p), ("dir", c_char_p), ("lan", c_int), ("require_peers", c_int),
-                ("quiet", c_int), ("proxy", c_char_p), ("no_port_mapping", c_int)]
+                ("quiet", c_int), ("proxy", c_char_p), ("no_port_mapping", c_int),
+                ("announce", POINTER(c_char_p))]
 
 
 class _Step(ctypes.Structure):
@@ -160,8 +161,8 @@ class Peer:
     `parameters`: floats that the run starts with, the same at every peer. `tensors`: names and
     shapes of their parts, in order. `buffers`: of (name, shape, floats, never_negative), the same
     at every peer, too.
-    `evaluate(parameters, buffers, samples)` gives accuracy and loss. `set`, `join`: strings, or
-    lists of them. All else as in starling/peer.hpp. One thread, but for leave(), which a signal's
+    `evaluate(parameters, buffers, samples)` gives accuracy and loss. `set`, `join`,
+    `announce`: strings, or lists of them. All else as in starling/peer.hpp. One thread, but for leave(), which a signal's
     handler may call, too. A child of os.fork() has no use of a peer, and its end does not touch
     it.
     """
@@ -170,7 +171,7 @@ class Peer:
 
     def __init__(self, run_file, parameters, *, samples, tensors=(), buffers=(), dataset="",
                  evaluate=None, set=(), join=(), listen="[::]:0", name="", dir="", lan=False,
-                 require_peers=False, quiet=False, proxy="", port_mapping=True):
+                 require_peers=False, quiet=False, proxy="", port_mapping=True, announce=()):
         self._closing = threading.RLock()  # a signal's handler may come in where it is held
         self._library = _load()
         self._failure = None
@@ -192,7 +193,7 @@ class Peer:
             dataset=dataset.encode(), evaluate=self._evaluate,
             join=_texts(join), listen=listen.encode(), name=name.encode(), dir=os.fsencode(dir),
             lan=lan, require_peers=require_peers, quiet=quiet, proxy=proxy.encode(),
-            no_port_mapping=not port_mapping)
+            no_port_mapping=not port_mapping, announce=_texts(announce))
         self._peer = self._library.starling_peer_open(byref(options))
         if not self._peer:
             self._fail()
