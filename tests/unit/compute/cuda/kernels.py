@@ -2,7 +2,7 @@
 """What nvcc makes of the kernels whose bits both ends of a link must share. Ends with "N passed,
 N failed": a kernel counts as one.
 
-    kernels.py NVCC SOURCE_ROOT
+    kernels.py NVCC SOURCE_ROOT PART.cu...
 
 In PTX, `mul.rn` stays a product, while `mul` may be fused with a sum by whoever compiles it
 further; `fma` is fused already. The processor fuses nothing.
@@ -27,13 +27,14 @@ def entries(ptx):
 
 
 def main():
-    nvcc, root = sys.argv[1], pathlib.Path(sys.argv[2])
+    nvcc, root, *parts = sys.argv[1:]
+    ptx = ""
     with tempfile.TemporaryDirectory() as folder:
-        made = pathlib.Path(folder, "launch.ptx")
-        subprocess.run([nvcc, "-ptx", "-std=c++20", "--expt-relaxed-constexpr", "-arch=compute_90",
-                        f"-I{root / 'src'}", "-o", made,
-                        root / "src" / "compute" / "cuda" / "launch.cu"], check=True)
-        ptx = made.read_text()
+        made = pathlib.Path(folder, "part.ptx")
+        for part in parts:
+            subprocess.run([nvcc, "-ptx", "-std=c++20", "--expt-relaxed-constexpr",
+                            "-arch=compute_90", f"-I{root}/src", "-o", made, part], check=True)
+            ptx += made.read_text()
     passed = failed = 0
     for name, text in entries(ptx):
         found = SHARED.search(name)

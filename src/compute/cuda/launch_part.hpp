@@ -1,14 +1,16 @@
+// Kernels as a GPU runs them. Compiled by nvcc, once for each part of them: launch_part.cu.
+#pragma once
+
 #include <algorithm>
 #include <bit>
-#include <type_traits>
+#include <cstddef>
+#include <utility>
 #include <variant>
 
 #include "base/integer.hpp"
 #include "compute/cuda/launch.hpp"
 
 namespace starling::compute::cuda {
-
-namespace {
 
 constexpr unsigned kWarp = 32;
 constexpr unsigned kElementThreads = 256;
@@ -248,7 +250,7 @@ __global__ void __launch_bounds__(row_threads_max<K>(), blocks_at_once<K>())
 }
 
 /// Threads that a row of so many elements is worth: a few elements each, whole warps.
-unsigned row_threads(std::size_t width, unsigned most) {
+inline unsigned row_threads(std::size_t width, unsigned most) {
   unsigned threads = kWarp;
   while (threads < most && threads * std::size_t{4} < width) threads *= 2;
   return threads;
@@ -256,7 +258,7 @@ unsigned row_threads(std::size_t width, unsigned most) {
 
 /// Threads of a block of elements: whole warps, and fewer where blocks would be fewer than a GPU
 /// has processors, as where each element is a block of values whose scale is searched.
-unsigned element_threads(std::size_t count) {
+inline unsigned element_threads(std::size_t count) {
   unsigned threads = kElementThreads;
   while (threads > kWarp && count < threads * kBlocksWanted) threads /= 2;
   return threads;
@@ -272,39 +274,51 @@ cudaError_t load() {
   }
 }
 
-/// The first error.
-template <class... Ks>
-cudaError_t load_each(std::type_identity<std::variant<Ks...>>) {
+template <class K>
+cudaError_t launch(const K& kernel, const KernelWork& work, cudaStream_t stream) {
+  cudaLaunchConfig_t config{};
+  config.stream = stream;
+  if constexpr (RowKernel<K>) {
+    config.gridDim = static_cast<unsigned>(std::min(work.count, kBlocksMax));
+    config.blockDim = row_threads(work.width, row_threads_max<K>());
+    return cudaLaunchKernelEx(&config, each_row<K>, kernel, work.count);
+  } else {
+    const std::size_t calls = base::ceil_div(work.count, elements_a_call<K>());
+    const unsigned threads = element_threads(calls);
+    const std::size_t wanted = base::ceil_div(calls, std::size_t{threads});
+    config.gridDim = static_cast<unsigned>(std::min(wanted, kBlocksMax));
+    config.blockDim = threads;
+    return cudaLaunchKernelEx(&config, each_element<K>, kernel, calls);
+  }
+}
+
+/// Calls f.operator()<place>() for each kernel of a part, until one answers with an error.
+template <std::size_t part, class F>
+cudaError_t each_of_part(const F& f) {
   cudaError_t answer = cudaSuccess;
-  static_cast<void>(((answer = load<Ks>(), answer == cudaSuccess) && ...));
+  const auto visit = [&]<std::size_t place>() {
+    if constexpr (place % kKernelParts == part) answer = f.template operator()<place>();
+    return answer == cudaSuccess;
+  };
+  [&]<std::size_t... places>(std::index_sequence<places...>) {
+    static_cast<void>((visit.template operator()<places>() && ...));
+  }
+  (std::make_index_sequence<std::variant_size_v<Kernel>>{});
   return answer;
 }
 
-}  // namespace
+template <std::size_t part>
+cudaError_t KernelPart<part>::load() {
+  return each_of_part<part>(
+      []<std::size_t place>() { return cuda::load<std::variant_alternative_t<place, Kernel>>(); });
+}
 
-cudaError_t load_kernels() { return load_each(std::type_identity<Kernel>{}); }
-
-cudaError_t launch(const KernelWork& work, cudaStream_t stream) {
-  if (work.count == 0) return cudaSuccess;
-  cudaLaunchConfig_t config{};
-  config.stream = stream;
-  return std::visit(
-      [&](const auto& kernel) {
-        using K = std::remove_cv_t<std::remove_reference_t<decltype(kernel)>>;
-        if constexpr (RowKernel<K>) {
-          config.gridDim = static_cast<unsigned>(std::min(work.count, kBlocksMax));
-          config.blockDim = row_threads(work.width, row_threads_max<K>());
-          return cudaLaunchKernelEx(&config, each_row<K>, kernel, work.count);
-        } else {
-          const std::size_t calls = base::ceil_div(work.count, elements_a_call<K>());
-          const unsigned threads = element_threads(calls);
-          const std::size_t wanted = base::ceil_div(calls, std::size_t{threads});
-          config.gridDim = static_cast<unsigned>(std::min(wanted, kBlocksMax));
-          config.blockDim = threads;
-          return cudaLaunchKernelEx(&config, each_element<K>, kernel, calls);
-        }
-      },
-      work.kernel);
+template <std::size_t part>
+cudaError_t KernelPart<part>::launch(const KernelWork& work, cudaStream_t stream) {
+  return each_of_part<part>([&]<std::size_t place>() {
+    const auto* kernel = std::get_if<place>(&work.kernel);
+    return kernel == nullptr ? cudaSuccess : cuda::launch(*kernel, work, stream);
+  });
 }
 
 }  // namespace starling::compute::cuda
