@@ -10,6 +10,7 @@
 
 #include "base/assert.hpp"
 #include "delta/codec.hpp"
+#include "delta/dense.hpp"
 
 using namespace starling;
 
