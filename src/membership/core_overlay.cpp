@@ -136,7 +136,10 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
   // the next in turn: that would go round and round. Moving counters show that nothing is amiss.
   const bool full = !lonely && is_full(link.peer);
   const bool in_vain = full && progress_.rate(now) > 0;
-  const bool tried = pace_.has_tried(full) || (!others && !full) || SIM_RARE(urgent_at_once);
+  // Nobody introduces a peer without links to those that it cannot dial, nor refutes for it.
+  const bool helpless = lonely && table_.self().reach == wire::Reachability::dials_only;
+  const bool tried =
+      pace_.has_tried(full) || (!others && !full) || helpless || SIM_RARE(urgent_at_once);
   if (tried && !in_vain && !link.to_relay && wanted_neighbours() > 0 &&
       pace_.take_urgent(lonely, now)) {
     request(id, true, now, out);

@@ -128,6 +128,20 @@ BOOST_AUTO_TEST_CASE(who_only_dials_is_introduced_by_those_that_reject_it) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(who_only_dials_and_has_no_neighbour_asks_urgently_at_once) {
+  Alone peer;
+  const base::LinkId teller = peer.neighbour(2, 1, false);
+  peer.give(Moved{{"host-5:1"}, wire::Reachability::dials_only});
+  wire::Gossip gossip;
+  for (std::uint8_t fill = 20; fill < 26; ++fill) gossip.members.push_back(record_of(fill));
+  peer.give(Received{teller, gossip});
+  peer.give(LinkLost{teller, LossReason::closed});
+  const base::LinkId link{2, 1};
+  peer.give(LinkReady{link, record_of(20), true, "host-20:1", false});
+  peer.give(Received{link, wire::Neighbour{NeighbourKind::reject}});
+  BOOST_TEST((peer.said(link) == NeighbourKind::urgent_request));
+}
+
 BOOST_AUTO_TEST_CASE(who_would_be_left_alone_is_kept) {
   const std::uint32_t degree = Config{}.degree;
   for (std::uint8_t other = kFirst; other <= kFirst + degree; ++other) {
