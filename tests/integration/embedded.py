@@ -178,13 +178,13 @@ class Embedded(WithFolder):
             self.open(set="train.momentum=0.5")
 
     def test_others_are_told_the_address_that_it_announces_first(self):
-        with self.open(announce="peer.example:7000"):
-            said = subprocess.run([runner.BUILD / "peers/starling", "members", "--json", "--peer",
-                                   self.folder / "peer"], capture_output=True, text=True, check=True)
+        self.open(announce="peer.example:7000")
+        said = subprocess.run([runner.BUILD / "peers/starling", "members", "--json", "--peer",
+                               self.folder / "peer"], capture_output=True, text=True, check=True)
         (own,) = json.loads(said.stdout)
         self.assertEqual(own["addresses"][0], "peer.example:7000")
         with self.assertRaisesRegex(starling.Error, "--announce: 0.0.0.0:7000 leads nowhere"):
-            self.open(announce="0.0.0.0:7000")
+            self.open(name="other", announce="0.0.0.0:7000")
 
     def test_a_child_that_ends_leaves_the_peer_as_it_is(self):
         peer = self.open()
