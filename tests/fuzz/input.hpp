@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <type_traits>
 
 #include "base/bytes.hpp"
@@ -35,10 +34,6 @@ class Input {
     const base::ByteView taken = left_.first(count < left_.size() ? count : left_.size());
     left_ = left_.subspan(taken.size());
     return taken;
-  }
-  /// All that is left.
-  [[nodiscard]] std::string text() const {
-    return {reinterpret_cast<const char*>(left_.data()), left_.size()};
   }
 
  private:
