@@ -132,12 +132,13 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
                       std::any_of(records.begin(), records.end(),
                                   [&](const auto& entry) { return is_due(entry.second, now); });
   const bool lonely = count(Role::neighbour) == 0;
+  const bool dials_only = table_.self().reach == wire::Reachability::dials_only;
   // Who has its slack left takes one more at no cost. Who has not gives another one away, who asks
   // the next in turn: that would go round and round. Moving counters show that nothing is amiss.
   const bool full = !lonely && is_full(link.peer);
   const bool in_vain = full && progress_.rate(now) > 0;
   // Nobody introduces a peer without links to those that it cannot dial, nor refutes for it.
-  const bool helpless = lonely && table_.self().reach == wire::Reachability::dials_only;
+  const bool helpless = lonely && dials_only;
   const bool tried =
       pace_.has_tried(full) || (!others && !full) || helpless || SIM_RARE(urgent_at_once);
   if (tried && !in_vain && !link.to_relay && wanted_neighbours() > 0 &&
@@ -145,8 +146,8 @@ void Core::on_reject(base::LinkId id, base::Time now, Outbox& out) {
     request(id, true, now, out);
     return;
   }
-  // Over its end of this link one that nobody can dial is introduced to others.
-  if (table_.self().reach == wire::Reachability::dials_only) return;
+  // Over this link, while it is a contact, a peer that nobody can dial is introduced to others.
+  if (dials_only) return;
   close(id, wire::ByeReason::none, LossReason::closed, now, out);
 }
 

@@ -11,6 +11,8 @@
 
 namespace starling::compute::cuda {
 
+namespace {
+
 constexpr unsigned kWarp = 32;
 constexpr unsigned kElementThreads = 256;
 constexpr unsigned kRowThreadsMax = 512;
@@ -249,7 +251,7 @@ __global__ void __launch_bounds__(row_threads_max<K>(), blocks_at_once<K>())
 }
 
 /// Threads that a row of so many elements is worth: a few elements each, whole warps.
-inline unsigned row_threads(std::size_t width, unsigned most) {
+unsigned row_threads(std::size_t width, unsigned most) {
   unsigned threads = kWarp;
   while (threads < most && threads * std::size_t{4} < width) threads *= 2;
   return threads;
@@ -257,14 +259,14 @@ inline unsigned row_threads(std::size_t width, unsigned most) {
 
 /// Threads of a block of elements: whole warps, and fewer where blocks would be fewer than a GPU
 /// has processors, as where each element is a block of values whose scale is searched.
-inline unsigned element_threads(std::size_t count) {
+unsigned element_threads(std::size_t count) {
   unsigned threads = kElementThreads;
   while (threads > kWarp && count < threads * kBlocksWanted) threads /= 2;
   return threads;
 }
 
 template <class K>
-cudaError_t load() {
+cudaError_t load_kernel() {
   cudaFuncAttributes about{};
   if constexpr (RowKernel<K>) {
     return cudaFuncGetAttributes(&about, each_row<K>);
@@ -274,7 +276,7 @@ cudaError_t load() {
 }
 
 template <class K>
-cudaError_t launch(const K& kernel, const KernelWork& work, cudaStream_t stream) {
+cudaError_t launch_kernel(const K& kernel, const KernelWork& work, cudaStream_t stream) {
   cudaLaunchConfig_t config{};
   config.stream = stream;
   if constexpr (RowKernel<K>) {
@@ -306,17 +308,19 @@ cudaError_t each_of_part(const F& f) {
   return answer;
 }
 
+}  // namespace
+
 template <std::size_t part>
 cudaError_t KernelPart<part>::load() {
   return each_of_part<part>(
-      []<std::size_t place>() { return cuda::load<std::variant_alternative_t<place, Kernel>>(); });
+      []<std::size_t place>() { return load_kernel<std::variant_alternative_t<place, Kernel>>(); });
 }
 
 template <std::size_t part>
 cudaError_t KernelPart<part>::launch(const KernelWork& work, cudaStream_t stream) {
   return each_of_part<part>([&]<std::size_t place>() {
     const auto* kernel = std::get_if<place>(&work.kernel);
-    return kernel == nullptr ? cudaSuccess : cuda::launch(*kernel, work, stream);
+    return kernel == nullptr ? cudaSuccess : launch_kernel(*kernel, work, stream);
   });
 }
 

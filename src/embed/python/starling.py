@@ -161,10 +161,10 @@ class Peer:
     `parameters`: floats that the run starts with, the same at every peer. `tensors`: names and
     shapes of their parts, in order. `buffers`: of (name, shape, floats, never_negative), the same
     at every peer, too.
-    `evaluate(parameters, buffers, samples)` gives accuracy and loss. `set`, `join`,
-    `announce`: strings, or lists of them. All else as in starling/peer.hpp. One thread, but for leave(), which a signal's
-    handler may call, too. A child of os.fork() has no use of a peer, and its end does not touch
-    it.
+    `evaluate(parameters, buffers, samples)` gives accuracy and loss. `set`, `join`, `announce`:
+    strings, or lists of them. All else as in starling/peer.hpp. One thread, but for leave(), which
+    a signal's handler may call, too. A child of os.fork() has no use of a peer, and its end does
+    not touch it.
     """
 
     _peer = None  # of the class: __del__ comes for what a wrong call of Peer() left, too

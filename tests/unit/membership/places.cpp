@@ -19,6 +19,13 @@ using wire::NeighbourKind;
 constexpr std::uint8_t kFirst = 10;
 constexpr std::uint8_t kLast = 40;
 
+/// News of these members.
+wire::Gossip gossip_of(std::uint8_t first, std::uint8_t last) {
+  wire::Gossip gossip;
+  for (std::uint8_t fill = first; fill <= last; ++fill) gossip.members.push_back(record_of(fill));
+  return gossip;
+}
+
 /// A neighbour tells how many links these have, and how many samples a second they train.
 void tell_links(Alone& peer, base::LinkId from, std::uint8_t first, std::uint8_t last,
                 std::uint32_t links, float rate = 0) {
@@ -34,9 +41,7 @@ void tell_links(Alone& peer, base::LinkId from, std::uint8_t first, std::uint8_t
 std::uint32_t rejections_until_urgent(bool lonely, std::uint32_t links, float rate = 0) {
   Alone peer;
   const base::LinkId teller = peer.neighbour(2, 1, false);
-  wire::Gossip gossip;
-  for (std::uint8_t fill = kFirst; fill <= kLast; ++fill) gossip.members.push_back(record_of(fill));
-  peer.give(Received{teller, std::move(gossip)});
+  peer.give(Received{teller, gossip_of(kFirst, kLast)});
   tell_links(peer, teller, kFirst, kLast, links, rate);
   if (lonely) peer.give(LinkLost{teller, LossReason::closed});
   std::uint32_t rejections = 0;
@@ -83,8 +88,7 @@ BOOST_AUTO_TEST_CASE(who_seeks_is_sought_first_and_who_is_full_last) {
     for (std::uint8_t fill = kFirst; fill < kFirst + degree; ++fill) {
       links.push_back(peer.neighbour(fill, fill, false));
     }
-    wire::Gossip gossip;
-    for (std::uint8_t fill = 30; fill < 36; ++fill) gossip.members.push_back(record_of(fill));
+    const wire::Gossip gossip = gossip_of(30, 35);
     peer.give(Received{links[0], gossip});
     BOOST_REQUIRE(peer.all<Dial>().empty());
     const auto full = static_cast<std::uint8_t>(seeker == 35 ? 30 : seeker + 1);
@@ -111,9 +115,7 @@ BOOST_AUTO_TEST_CASE(who_only_dials_is_introduced_by_those_that_reject_it) {
     const base::LinkId link{2, 1};
     const base::LinkId teller = peer.neighbour(2, 1, false);
     peer.give(Moved{{"host-5:1"}, reach});
-    wire::Gossip gossip;
-    for (std::uint8_t fill = 20; fill < 26; ++fill) gossip.members.push_back(record_of(fill));
-    peer.give(Received{teller, gossip});
+    peer.give(Received{teller, gossip_of(20, 25)});
     peer.give(LinkReady{link, record_of(20), true, "host-20:1", false});
     BOOST_REQUIRE((peer.said(link) == NeighbourKind::request));
     peer.give(Received{link, wire::Neighbour{NeighbourKind::reject}});
@@ -132,9 +134,7 @@ BOOST_AUTO_TEST_CASE(who_only_dials_and_has_no_neighbour_asks_urgently_at_once) 
   Alone peer;
   const base::LinkId teller = peer.neighbour(2, 1, false);
   peer.give(Moved{{"host-5:1"}, wire::Reachability::dials_only});
-  wire::Gossip gossip;
-  for (std::uint8_t fill = 20; fill < 26; ++fill) gossip.members.push_back(record_of(fill));
-  peer.give(Received{teller, gossip});
+  peer.give(Received{teller, gossip_of(20, 25)});
   peer.give(LinkLost{teller, LossReason::closed});
   const base::LinkId link{2, 1};
   peer.give(LinkReady{link, record_of(20), true, "host-20:1", false});
