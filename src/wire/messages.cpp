@@ -77,7 +77,6 @@ base::Result<MemberRecord> unpack(const fb::Member& from) {
   if (!(from.weight() >= 0 && from.weight() <= kWeightMax)) {
     return bad("a member's weight is not a number from 0 to {}", kWeightMax);
   }
-  if (from.key() == nullptr || from.signature() == nullptr) return bad("a member is not signed");
   MemberRecord member{.id = {array_of<32>(*from.id())},
                       .name = from.name()->str(),
                       .addresses = {},
@@ -144,9 +143,8 @@ Payload build(FlatBufferBuilder& builder, const Gossip& gossip) {
 Payload build(FlatBufferBuilder& builder, const Heartbeat& heartbeat) {
   const std::vector<std::uint8_t> packed = pack_progress(heartbeat.progress);
   const auto progress = packed.empty() ? 0 : builder.CreateVector(packed);
-  const fb::Beat beat(heartbeat.table_hash, heartbeat.sequence, heartbeat.echo,
-                      heartbeat.echo_age_us);
-  builder.Finish(fb::CreateHeartbeat(builder, &beat, progress));
+  builder.Finish(fb::CreateHeartbeat(builder, heartbeat.sequence, heartbeat.echo,
+                                     heartbeat.echo_age_us, heartbeat.table_hash, progress));
   return {};
 }
 
@@ -178,16 +176,15 @@ Payload build(FlatBufferBuilder& builder, const Keyframe& keyframe) {
 }
 
 Payload build(FlatBufferBuilder& builder, const Reduce& reduce) {
-  const fb::ReduceHead head(reduce.step.value, reduce.samples,
-                            static_cast<fb::ReducePhase>(reduce.phase), reduce.hop, reduce.chunk,
-                            reduce.bucket);
-  builder.Finish(fb::CreateReduce(builder, &head));
+  builder.Finish(fb::CreateReduce(builder, reduce.step.value, reduce.samples,
+                                  static_cast<fb::ReducePhase>(reduce.phase), reduce.hop,
+                                  reduce.chunk, reduce.bucket));
   return {reduce.payload};
 }
 
 Payload build(FlatBufferBuilder& builder, const ReduceReceived& received) {
-  const fb::ReduceCount count(received.life, received.step.value, received.pieces);
-  builder.Finish(fb::CreateReduceReceived(builder, &count));
+  builder.Finish(fb::CreateReduceReceived(builder, received.life, received.step.value,
+                                          received.pieces));
   return {};
 }
 
@@ -214,14 +211,14 @@ Payload build(FlatBufferBuilder& builder, const DialBack& ask) {
 }
 
 Payload build(FlatBufferBuilder& builder, const DialedBack& answer) {
-  const auto observed = builder.CreateString(answer.observed);
+  const auto observed = answer.observed.empty() ? 0 : builder.CreateString(answer.observed);
   builder.Finish(fb::CreateDialedBack(builder, answer.nonce,
                                       static_cast<fb::DialBackOutcome>(answer.outcome), observed));
   return {};
 }
 
 Payload build(FlatBufferBuilder& builder, const Introduce& message) {
-  const auto observed = builder.CreateString(message.observed);
+  const auto observed = message.observed.empty() ? 0 : builder.CreateString(message.observed);
   const fb::Id other = to_fb(message.other);
   builder.Finish(fb::CreateIntroduce(builder, static_cast<fb::IntroduceKind>(message.kind),
                                      message.passed_on, message.nonce, &other, observed,
@@ -314,10 +311,10 @@ base::Result<Message> read(const fb::Gossip& from, Frame&) {
 }
 
 base::Result<Message> read(const fb::Heartbeat& from, Frame&) {
-  Heartbeat heartbeat{.sequence = from.beat()->sequence(),
-                      .echo = from.beat()->echo(),
-                      .echo_age_us = from.beat()->echo_age_us(),
-                      .table_hash = from.beat()->table_hash(),
+  Heartbeat heartbeat{.sequence = from.sequence(),
+                      .echo = from.echo(),
+                      .echo_age_us = from.echo_age_us(),
+                      .table_hash = from.table_hash(),
                       .progress = {}};
   if (from.progress() == nullptr) return heartbeat;
   auto progress = unpack_progress({from.progress()->data(), from.progress()->size()});
@@ -413,22 +410,20 @@ base::Result<std::optional<Message>> read_delta(Frame& frame) {
 }
 
 base::Result<Message> read(const fb::Reduce& from, Frame& frame) {
-  const fb::ReduceHead head = *from.head();
-  if (head.phase() == fb::ReducePhase::none || head.phase() > fb::ReducePhase::MAX) {
+  if (from.phase() == fb::ReducePhase::none || from.phase() > fb::ReducePhase::MAX) {
     return bad("a reduce message has an unknown phase");
   }
-  return Reduce{.step = {head.step()},
-                .samples = head.samples(),
-                .phase = static_cast<ReducePhase>(head.phase()),
-                .hop = head.hop(),
-                .chunk = head.chunk(),
-                .bucket = head.bucket(),
+  return Reduce{.step = {from.step()},
+                .samples = from.samples(),
+                .phase = static_cast<ReducePhase>(from.phase()),
+                .hop = from.hop(),
+                .chunk = from.chunk(),
+                .bucket = from.bucket(),
                 .payload = take_payload(frame)};
 }
 
 base::Result<Message> read(const fb::ReduceReceived& from, Frame&) {
-  const fb::ReduceCount count = *from.count();
-  return ReduceReceived{.life = count.life(), .step = {count.step()}, .pieces = count.pieces()};
+  return ReduceReceived{.life = from.life(), .step = {from.step()}, .pieces = from.pieces()};
 }
 
 base::Result<Message> read(const fb::Bye& from, Frame&) {
@@ -484,14 +479,10 @@ base::Result<Message> read(const fb::Circuit& from, Frame&) {
   }
   if (from.reason() > fb::CircuitRefusal::MAX)
     return bad("a circuit is refused for no known reason");
-  const bool names = from.kind() == fb::CircuitKind::ask || from.kind() == fb::CircuitKind::offer;
-  if (names && from.other() == nullptr) return bad("a circuit is asked for with nobody");
-  Circuit message{.kind = static_cast<CircuitKind>(from.kind()),
-                  .number = from.number(),
-                  .other = {},
-                  .reason = static_cast<CircuitRefusal>(from.reason())};
-  if (from.other() != nullptr) message.other = {array_of<32>(*from.other())};
-  return message;
+  return Circuit{.kind = static_cast<CircuitKind>(from.kind()),
+                 .number = from.number(),
+                 .other = {array_of<32>(*from.other())},
+                 .reason = static_cast<CircuitRefusal>(from.reason())};
 }
 
 template <class Table>

@@ -14,7 +14,7 @@ import struct
 import subprocess
 import threading
 
-LINK_VERSION = 3  # wire::kMajorVersion
+LINK_VERSION = 4  # wire::kMajorVersion
 OPEN = bytes(32)  # the key of a swarm that has no secret
 DATA, RESUME, TAKEN, AGAIN, END, OFFER, DOOR = range(1, 8)
 HELLO, HEARTBEAT, DELTA, CIRCUIT = 1, 5, 8, 15
