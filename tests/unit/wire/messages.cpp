@@ -7,22 +7,15 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/rng.hpp"
+#include "frame_of.hpp"
 #include "wire/delta_head.hpp"
 #include "wire/progress.hpp"
 
 namespace wire = starling::wire;
 namespace base = starling::base;
+using starling::wire::frame_of;
 
 namespace {
-
-wire::Frame frame_of(const base::Buffer& bytes) {
-  wire::FrameReader reader(1 << 20);
-  base::ByteView view = bytes;
-  auto frame = reader.read(view);
-  BOOST_REQUIRE(frame.has_value());
-  BOOST_REQUIRE(frame->has_value());
-  return std::move(**frame);
-}
 
 template <class T>
 T round_trip(const T& message) {
@@ -47,20 +40,7 @@ wire::MemberRecord some_member() {
 
 BOOST_AUTO_TEST_SUITE(messages)
 
-BOOST_AUTO_TEST_CASE(hello_and_gossip_keep_their_records) {
-  wire::Hello hello{.run = base::xxh3_128("run"), .parameters_hash = 7, .self = some_member()};
-  BOOST_TEST(round_trip(hello).observed.empty());
-  hello.answers = 8;
-  hello.observed = "[2001:db8::1]:4000";
-  hello.heartbeat_ms = wire::kHeartbeatMsMax;
-  hello.self.has_replica = false;
-  const auto back = round_trip(hello);
-  BOOST_TEST((back.run == hello.run));
-  BOOST_TEST(back.parameters_hash == 7U);
-  BOOST_TEST((back.self == hello.self));
-  BOOST_TEST(back.answers == 8U);
-  BOOST_TEST(back.observed == hello.observed);
-  BOOST_TEST(back.heartbeat_ms == hello.heartbeat_ms);
+BOOST_AUTO_TEST_CASE(a_gossip_message_holds_its_bound_of_records) {
   wire::Gossip gossip;
   gossip.members.assign(wire::kMembersPerGossip, some_member());
   BOOST_TEST((round_trip(gossip).members == gossip.members));
@@ -73,7 +53,7 @@ BOOST_AUTO_TEST_CASE(addresses_are_visible_ascii) {
     gossip.members[0].addresses[1] = address;
     const auto decoded = wire::decode(frame_of(wire::encode(gossip)));
     BOOST_REQUIRE(!decoded.has_value());
-    BOOST_TEST(decoded.error().text.find("no visible ASCII") != std::string::npos);
+    BOOST_TEST(decoded.error().text.find("not visible ASCII") != std::string::npos);
   }
 }
 
@@ -87,24 +67,6 @@ BOOST_AUTO_TEST_CASE(weights_are_numbers_from_0_to_their_bound) {
     gossip.members[0].weight = weight;
     BOOST_TEST(!wire::decode(frame_of(wire::encode(gossip))).has_value());
   }
-}
-
-BOOST_AUTO_TEST_CASE(delta_keeps_head_and_payload) {
-  wire::Delta delta{.exchange = {12},
-                    .samples = 640,
-                    .mirror_hash = 99,
-                    .degree = 3,
-                    .settled = true,
-                    .payload = base::Buffer(1000, std::byte{5})};
-  const auto back = round_trip(delta);
-  BOOST_TEST((back.exchange == delta.exchange));
-  BOOST_TEST(back.samples == 640U);
-  BOOST_TEST((back.mirror_hash == delta.mirror_hash));
-  BOOST_TEST(back.degree == 3U);
-  BOOST_TEST(back.settled);
-  BOOST_TEST((back.payload == delta.payload));
-  delta.mirror_hash.reset();
-  BOOST_TEST(!round_trip(delta).mirror_hash.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_delta_s_numbers_are_finite_and_not_negative) {
@@ -233,103 +195,29 @@ BOOST_AUTO_TEST_CASE(run_files_are_asked_for_and_handed_out) {
   const auto decoded =
       wire::decode(frame_of(wire::make_frame(wire::FrameType::run_file_reply, metadata, {})));
   BOOST_REQUIRE(!decoded);
-  BOOST_TEST(decoded.error().text.find("a run file is too long") != std::string::npos);
+  BOOST_TEST(decoded.error().text.find("text has over") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(other_messages_keep_their_values) {
-  BOOST_TEST(round_trip(wire::Refuse{wire::RefuseReason::other_run, "why", "a = 1\n"}).canonical ==
-             "a = 1\n");
-  for (const int unknown : {2, 3, 5}) {  // 2 and 3 have been something
+BOOST_AUTO_TEST_CASE(reasons_of_earlier_versions_are_not_known) {
+  for (const int unknown : {2, 3, 5}) {
     const wire::Refuse refuse{static_cast<wire::RefuseReason>(unknown), "why", ""};
     BOOST_TEST(!wire::decode(frame_of(wire::encode(refuse))).has_value());
   }
-  BOOST_TEST((round_trip(wire::Neighbour{wire::NeighbourKind::urgent_request}).kind ==
-              wire::NeighbourKind::urgent_request));
-  BOOST_TEST(round_trip(wire::Bye{wire::ByeReason::left, "bye"}).text == "bye");
-  BOOST_TEST(round_trip(wire::Keyframe{5, base::Buffer(3)}).payload.size() == 3U);
-  const auto open = round_trip(wire::LinkOpen{.nonce = 1,
-                                              .samples = 2,
-                                              .progress = 0.5,
-                                              .may_adopt = true,
-                                              .session = 3,
-                                              .committed = {4}});
-  BOOST_TEST(open.may_adopt);
-  BOOST_TEST(open.committed.value == 4U);
-  const auto reduce = round_trip(wire::Reduce{.step = {6},
-                                              .samples = 1,
-                                              .phase = wire::ReducePhase::gather,
-                                              .hop = 2,
-                                              .chunk = 3,
-                                              .bucket = 4,
-                                              .payload = base::Buffer(8)});
-  BOOST_TEST(reduce.step.value == 6U);
-  BOOST_TEST(reduce.bucket == 4U);
-  const auto received = round_trip(wire::ReduceReceived{.life = 7, .step = {8}, .pieces = 9});
-  BOOST_TEST(received.life == 7U);
-  BOOST_TEST(received.step.value == 8U);
-  BOOST_TEST(received.pieces == 9U);
-  const auto dial_back = round_trip(wire::DialBack{.nonce = 7, .port = 7000});
-  BOOST_TEST(dial_back.nonce == 7U);
-  BOOST_TEST(dial_back.port == 7000U);
-  const auto dialed = round_trip(
-      wire::DialedBack{.nonce = 8, .outcome = wire::DialBackOutcome::busy, .observed = "a:1"});
-  BOOST_TEST(dialed.nonce == 8U);
-  BOOST_TEST((dialed.outcome == wire::DialBackOutcome::busy));
-  BOOST_TEST(dialed.observed == "a:1");
-  const auto introduce = round_trip(wire::Introduce{.kind = wire::IntroduceKind::go,
-                                                    .passed_on = true,
-                                                    .nonce = 9,
-                                                    .other = some_member().id,
-                                                    .observed = "b:2",
-                                                    .load = 10});
-  BOOST_TEST((introduce.kind == wire::IntroduceKind::go));
-  BOOST_TEST(introduce.passed_on);
-  BOOST_TEST(introduce.nonce == 9U);
-  BOOST_TEST((introduce.other == some_member().id));
-  BOOST_TEST(introduce.observed == "b:2");
-  BOOST_TEST(introduce.load == 10);
-  const auto circuit = round_trip(wire::Circuit{.kind = wire::CircuitKind::refuse,
-                                                .number = 11,
-                                                .other = some_member().id,
-                                                .reason = wire::CircuitRefusal::full});
-  BOOST_TEST((circuit.kind == wire::CircuitKind::refuse));
-  BOOST_TEST(circuit.number == 11U);
-  BOOST_TEST((circuit.other == some_member().id));
-  BOOST_TEST((circuit.reason == wire::CircuitRefusal::full));
-  wire::Heartbeat heartbeat{.sequence = 9, .echo = 8, .echo_age_us = 7, .table_hash = 6};
-  heartbeat.progress.push_back({.id_prefix = 1, .samples = 2, .links = 3});
+}
+
+BOOST_AUTO_TEST_CASE(a_progress_entry_without_a_report_is_short) {
+  wire::Heartbeat heartbeat;
   heartbeat.progress.push_back({.id_prefix = ~std::uint64_t{0},
                                 .samples = std::uint64_t{1} << 50,
                                 .rate = 1024,
                                 .age_ms = 12'345,
-                                .report = false});
-  const auto beat = round_trip(heartbeat);
-  BOOST_TEST(beat.table_hash == 6U);
-  BOOST_TEST(beat.progress.size() == 2U);
-  BOOST_TEST(beat.progress[0].samples == 2U);
-  BOOST_TEST(beat.progress[0].report);
-  BOOST_TEST(beat.progress[0].links == 3U);
-  BOOST_TEST(std::isnan(beat.progress[0].loss));
-  BOOST_TEST(beat.progress[1].id_prefix == ~std::uint64_t{0});
-  BOOST_TEST(beat.progress[1].samples == std::uint64_t{1} << 50);
-  BOOST_TEST(beat.progress[1].rate == 1024.0F);
-  BOOST_TEST(beat.progress[1].age_ms == 12'300U);  // in steps of 50 ms
-  BOOST_TEST(!beat.progress[1].report);
-  wire::Gossip gossip;
-  gossip.claims.push_back({.subject = 1,
-                           .by = 2,
-                           .incarnation = 3,
-                           .state = wire::MemberState::dead,
-                           .reason = wire::DeathReason::silent});
-  BOOST_TEST((round_trip(gossip).claims == gossip.claims));
-  const wire::Reconcile reconcile{
-      .bits = 1, .hashes = {4, 5}, .buckets = {1}, .entries = {{6, 7}}, .wanted = {8}};
-  const auto compared = round_trip(reconcile);
-  BOOST_TEST(compared.bits == 1);
-  BOOST_TEST(compared.hashes == reconcile.hashes);
-  BOOST_TEST(compared.buckets == reconcile.buckets);
-  BOOST_TEST((compared.entries == reconcile.entries));
-  BOOST_TEST(compared.wanted == reconcile.wanted);
+                                .report = false,
+                                .links = 3});
+  const auto entry = round_trip(heartbeat).progress.at(0);
+  BOOST_TEST(entry.age_ms == 12'300U);  // in steps of 50 ms
+  BOOST_TEST(!entry.report);
+  BOOST_TEST(entry.links == 0U);
+  BOOST_TEST(std::isnan(entry.loss));
 }
 
 BOOST_AUTO_TEST_CASE(a_heartbeat_is_small) {
@@ -451,8 +339,8 @@ std::vector<wire::Message> one_of_each() {
           wire::Circuit{.kind = wire::CircuitKind::offer, .number = 7, .other = some_member().id}};
 }
 
-// FlatBuffers' verifier lets it pass, and reading it is undefined.
-BOOST_AUTO_TEST_CASE(a_vector_of_64_bit_numbers_across_words_is_refused) {
+// FlatBuffers' verifier lets it pass, and to read it in place is undefined.
+BOOST_AUTO_TEST_CASE(a_vector_of_64_bit_numbers_may_lie_across_words) {
   // The root table, whose only field is `hashes`, and that vector of one number, `gap` words later.
   const auto decoded = [](std::uint32_t gap) {
     std::vector<std::uint32_t> words{12};                         // the root lies at 12
@@ -463,12 +351,11 @@ BOOST_AUTO_TEST_CASE(a_vector_of_64_bit_numbers_across_words_is_refused) {
     return wire::decode(frame_of(
         wire::make_frame(wire::FrameType::reconcile, std::as_bytes(std::span(words)), {})));
   };
-  const auto aligned = decoded(0);
-  BOOST_REQUIRE(aligned.has_value());
-  BOOST_TEST(std::get<wire::Reconcile>(**aligned).hashes == std::vector<std::uint64_t>{5});
-  const auto across = decoded(1);
-  BOOST_REQUIRE(!across.has_value());
-  BOOST_TEST(across.error().text.find("misaligned") != std::string::npos);
+  for (const std::uint32_t gap : {0U, 1U}) {
+    const auto message = decoded(gap);
+    BOOST_REQUIRE(message.has_value());
+    BOOST_TEST(std::get<wire::Reconcile>(**message).hashes == std::vector<std::uint64_t>{5});
+  }
 }
 
 // What is not refused is a message that could have been sent.
