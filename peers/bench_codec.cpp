@@ -123,6 +123,7 @@ class BenchReplica {
     if (!resident) return base::fail(resident.error());
     ASSERT(*resident != nullptr);
     memory_ = &(*resident)->replica();
+    nothing_ = memory_->make_delta();
     base::LargeFloats values(replica_.size());
     replica_.read(values);
     for (auto& place : places_) {
@@ -145,8 +146,14 @@ class BenchReplica {
   /// goes from one of two places to the other.
   void train(const std::vector<float>& noise, std::size_t turn) {
     if (memory_ == nullptr) return add_noise(replica_.trained(), noise, turn * 4099);
-    const auto place = places_[(turn + 1) % std::size(places_)];
-    ASSERT(memory_->push(place, place, 0, 1));
+    const compute::ReplicaMemory::CommitStep step{
+        .mine = places_[turn % std::size(places_)],
+        .theirs = places_[(turn + 1) % std::size(places_)],
+        .own = nothing_.get(),
+        .their = nothing_.get(),
+        .w = 1,
+        .moves_mirrors = false};
+    ASSERT(memory_->commit({&step, 1}));
     wait();
   }
 
@@ -183,6 +190,7 @@ class BenchReplica {
   exchange::Replica replica_;
   compute::ReplicaMemory* memory_ = nullptr;
   std::array<compute::ReplicaMemory::MirrorId, 2> places_{};
+  std::unique_ptr<compute::Delta> nothing_;
 };
 
 void encode(exchange::Replica& replica, std::uint8_t link, const delta::Options& options,

@@ -137,10 +137,6 @@ void print_memory(const peer::RunFile& run_file, const Needs& needs) {
          fmt::format("{} for each neighbour, and what making them takes",
                      needs.resides ? "three" : "two"));
   }
-  if (needs.pushes > 0) {
-    part("pushes", needs.pushes, false,
-         "two replicas for each neighbour, until they are committed");
-  }
   if (needs.ring > 0) {
     part("ring", needs.ring, false,
          "what is averaged, the last means, and what comes early, with buffers");
@@ -254,7 +250,6 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
                              {"mirrors", needs.mirrors},
                              {"mirrors_in_grace", needs.grace},
                              {"deltas", needs.deltas},
-                             {"pushes", needs.pushes},
                              {"ring", needs.ring},
                              {"training", needs.training},
                              {"activations", needs.activations},

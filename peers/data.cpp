@@ -9,7 +9,6 @@
 #include "base/file.hpp"
 #include "commands.hpp"
 #include "complain.hpp"
-#include "data/bible.hpp"
 #include "data/storage.hpp"
 #include "data/text_files.hpp"
 #include "data/token_file.hpp"
@@ -29,13 +28,8 @@ constexpr std::size_t kTokensAtOnce = 1 << 16;
 base::Result<std::vector<data::Storage>> open_texts(const std::vector<std::string>& names) {
   std::vector<data::Storage> texts;
   for (const std::string& name : names) {
-    if (name == "bible-kjv") {
-      auto text = data::read_bible(data::kBibleFile);
-      if (!text) return fail(text.error());
-      texts.emplace_back(std::move(*text));
-      continue;
-    }
-    const auto files = data::list_files(std::array{name});
+    const std::string text = name == "bible-kjv" ? data::kBibleFile : name;
+    const auto files = data::list_files(std::array{text});
     if (!files) return fail(files.error());
     for (const std::string& path : *files) {
       auto file = base::MappedFile::open(path, data::kTextBytesMax);

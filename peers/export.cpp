@@ -51,9 +51,10 @@ base::Status write(const std::string& path, const std::vector<train::TensorView>
 /// Of a run that a peer trained, or a program that embeds one. Empty where the run file can no
 /// longer be read, which it says: the weights do not depend on it.
 std::string run_name(const std::string& run_file) {
-  const auto own = peer::read_run_file(run_file);
+  std::vector<std::string> notes;  // of keys that say nothing of the name
+  const auto own = peer::read_run_file(run_file, {}, false, &notes);
   if (own) return own->run.name;
-  const auto embedded = peer::read_run_file(run_file, {}, true);
+  const auto embedded = peer::read_run_file(run_file, {}, true, &notes);
   if (embedded) return embedded->run.name;
   say("starling export: run_name is left out: {}\n", own.error().text);
   return {};

@@ -63,8 +63,7 @@ std::uint64_t least_activations(const compute::Graph& graph) {
 }
 
 std::uint64_t copies_of_optimizer(const train::Config& config) {
-  const std::uint64_t slow = config.slow_every > 0 ? 2 : 0;
-  return slow + (config.optimizer == train::Optimizer::adamw ? 2 : 1);
+  return config.optimizer == train::Optimizer::adamw ? 2 : 1;
 }
 
 /// Gradients of the size of the parameters.
@@ -103,7 +102,7 @@ std::optional<std::uint64_t> number_in(const std::string& path) {
 /// Elements of the largest delta that a peer of this run is likely to make: of a late exchange, or
 /// when it settles.
 std::uint64_t largest_delta(const exchange::Config& config, std::uint64_t n) {
-  const double factor = std::max({1.0, config.start_factor, config.finish_factor});
+  const double factor = std::max(1.0, config.finish_factor);
   const double late = config.density * factor * exchange::kLagFactorMax;
   return delta::count_for(std::min(1.0, std::max(late, config.settle_density)), n);
 }
@@ -134,7 +133,6 @@ std::uint64_t deltas_on_device(const peer::RunFile& run_file, std::uint64_t n) {
 base::Result<std::uint64_t> reserve(compute::ReplicaMemory& memory, const peer::RunFile& run_file) {
   const exchange::Config& config = run_file.exchange;
   const std::size_t n = memory.size();
-  const bool pushes = config.mode == exchange::Mode::push_sum;
   if (!exchange::uses_links(config.mode)) return 0;
   std::vector<compute::ReplicaMemory::MirrorId> mirrors;
   const auto reserve_all = [&]() -> base::Result<std::uint64_t> {
@@ -143,7 +141,6 @@ base::Result<std::uint64_t> reserve(compute::ReplicaMemory& memory, const peer::
       if (!mirror) return fail(mirror.error());
       mirrors.push_back(*mirror);
     }
-    if (pushes) return 0;
     const std::size_t count = largest_delta(config, n);
     const bool moves = exchange::has_momentum(config);
     auto bytes = memory.reserve(count, delta::room_for(count, n), moves);
@@ -201,15 +198,9 @@ Needs estimate(const peer::RunFile& run_file, const compute::Graph& graph, std::
         n * (2 * wide + (exchange::has_momentum(run_file.exchange) ? kFloat : 0));
     needs.mirrors = links_of(run_file) * link;
     needs.grace = exchange::kGraceLinksMax * link;
-    needs.exchange = run_file.exchange.mode == exchange::Mode::push_sum
-                         ? keyframe_bytes(n)
-                         : delta_bytes(run_file.exchange, n);
+    needs.exchange = delta_bytes(run_file.exchange, n);
     needs.keyframe = keyframe_bytes(n) + graph.buffer_count * kFloat;
-    if (run_file.exchange.mode == exchange::Mode::push_sum) {
-      needs.pushes = std::uint64_t{2} * links_of(run_file) * n * kFloat;
-    } else {
-      needs.deltas = needs.resides ? deltas_on_device(run_file, n) : deltas_in_memory(run_file, n);
-    }
+    needs.deltas = needs.resides ? deltas_on_device(run_file, n) : deltas_in_memory(run_file, n);
   } else if (exchange::uses_ring(run_file.exchange.mode)) {
     // A ring sends each part of the gradient 2 (P - 1) times in P parts.
     needs.exchange = 2 * (run_file.peers - 1) * (n * kFloat) / run_file.peers;
@@ -264,7 +255,7 @@ base::Status check_memory(const Needs& needs, std::uint64_t available) {
   if (needs.memory() <= available) return {};
   const auto size = [](std::uint64_t bytes) { return report::format_bytes(bytes); };
   const std::uint64_t activations = needs.on_gpu ? 0 : needs.activations;
-  const std::uint64_t links = needs.pushes + (needs.resides ? 0 : needs.mirrors + needs.deltas);
+  const std::uint64_t links = needs.resides ? 0 : needs.mirrors + needs.deltas;
   const std::uint64_t parameters = needs.initial + needs.saving + needs.ring +
                                    (needs.resides ? 0 : needs.replica + needs.training);
   std::array<std::pair<std::uint64_t, std::string>, 4> parts{{

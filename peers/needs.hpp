@@ -21,7 +21,6 @@ struct Needs {
   std::uint64_t mirrors = 0;     ///< two a link
   std::uint64_t grace = 0;       ///< mirrors of broken links, at most: beside all else, for a while
   std::uint64_t deltas = 0;      ///< two a link, three where the replica resides, and work space
-  std::uint64_t pushes = 0;      ///< push-sum: the replicas of pushes that are committed together
   std::uint64_t ring = 0;        ///< modes of a ring: what is averaged, and means that are kept
   std::uint64_t training = 0;    ///< gradient and the optimizer's state
   std::uint64_t activations = 0;  ///< what a batch goes through, and work space: the arena
@@ -41,7 +40,7 @@ struct Needs {
 
   /// Of the machine.
   [[nodiscard]] std::uint64_t memory() const noexcept {
-    return initial + (resides ? 0 : replica + mirrors + deltas + training) + pushes + ring +
+    return initial + (resides ? 0 : replica + mirrors + deltas + training) + ring +
            (on_gpu ? 0 : activations) + saving + data;
   }
   [[nodiscard]] std::uint64_t gpu_memory() const noexcept {

@@ -112,13 +112,14 @@ base::Result<FoundWeights> find_weights(const CheckpointOptions& options) {
   return found;
 }
 
-base::Result<peer::RunFile> read_run_file_of(const FoundWeights& found,
+base::Result<peer::RunFile> read_run_file_of(FoundWeights& found,
                                              const CheckpointOptions& options) {
   if (found.run_file.empty()) {
     return fail(ErrorCode::usage, "{}: no {} belongs to it: say with --run which run file does",
                 found.path, kRunFile);
   }
-  return peer::read_run_file(found.run_file, options.set);
+  auto* const notes = options.run_file.empty() ? &found.notes : nullptr;
+  return peer::read_run_file(found.run_file, options.set, false, notes);
 }
 
 base::Result<OpenedModel> open_model(const CheckpointOptions& options) {

@@ -23,7 +23,7 @@ struct FoundWeights {
   std::string cache;     ///< for data::load; empty: none
   std::optional<train::CheckpointState> state;  ///< nothing: a file of weights alone
   train::TensorFile file;
-  std::vector<std::string> notes;  ///< on newer checkpoints that were passed over
+  std::vector<std::string> notes;  ///< on newer checkpoints, and keys, that were passed over
 };
 
 /// Errors: ErrorCode::data where the path is none of the three, where several runs have checkpoints
@@ -31,7 +31,7 @@ struct FoundWeights {
 [[nodiscard]] base::Result<FoundWeights> find_weights(const CheckpointOptions& options);
 
 /// The run file of found weights. Errors: ErrorCode::usage where there is none; the run file's.
-[[nodiscard]] base::Result<peer::RunFile> read_run_file_of(const FoundWeights& found,
+[[nodiscard]] base::Result<peer::RunFile> read_run_file_of(FoundWeights& found,
                                                            const CheckpointOptions& options);
 
 /// A trained model with all that it takes to compute with it.

@@ -60,10 +60,10 @@ class Speaker {
 };
 
 base::Result<Speaker> Speaker::open(const CheckpointOptions& options) {
-  const auto found = find_weights(options);
+  auto found = find_weights(options);
   if (!found) return fail(found.error());
-  for (const std::string& note : found->notes) say("starling sample: {}\n", note);
   const auto run_file = read_run_file_of(*found, options);
+  for (const std::string& note : found->notes) say("starling sample: {}\n", note);
   if (!run_file) return fail(run_file.error());
   const std::uint32_t context = model::context_of(run_file->model);
   if (context == 0 || run_file->model.loss != compute::LossKind::cross_entropy) {

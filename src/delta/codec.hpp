@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -54,8 +53,5 @@ struct Scratch {
 
 /// Checks a sparse payload completely, and decodes it into `out` (any state on failure).
 [[nodiscard]] base::Status decode(base::ByteView payload, std::size_t n, Elements& out);
-
-/// mirror[index] += value, in order of index: single float32 additions, the same bits everywhere.
-void apply(const Elements& delta, std::span<float> mirror);
 
 }  // namespace starling::delta

@@ -14,17 +14,15 @@ enum class Mode {
   tracked,    ///< tracked link averaging, src/exchange/README.md
   choco,      ///< CHOCO-SGD (Koloskova, Stich, Jaggi, arXiv:1902.00340) on the same links
   dense,      ///< whole replicas are averaged: tracked with the values of send_all()
-  push_sum,   ///< stochastic gradient push (Assran et al., arXiv:1811.10792) on the same links
   allreduce,  ///< a ring all-reduce of gradients at every step
   local,      ///< a ring all-reduce of what local steps moved the replicas by
   none,       ///< each peer for itself
 };
 
-inline constexpr base::EnumNames<Mode, 7> kModeNames{{
+inline constexpr base::EnumNames<Mode, 6> kModeNames{{
     {"tracked", Mode::tracked},
     {"choco", Mode::choco},
     {"dense", Mode::dense},
-    {"push-sum", Mode::push_sum},
     {"allreduce", Mode::allreduce},
     {"local", Mode::local},
     {"none", Mode::none},
@@ -32,8 +30,7 @@ inline constexpr base::EnumNames<Mode, 7> kModeNames{{
 
 /// Whether links exchange deltas, each on its own.
 [[nodiscard]] constexpr bool uses_links(Mode mode) noexcept {
-  return mode == Mode::tracked || mode == Mode::choco || mode == Mode::dense ||
-         mode == Mode::push_sum;
+  return mode == Mode::tracked || mode == Mode::choco || mode == Mode::dense;
 }
 
 /// Whether a fixed set of peers reduces in a ring.
@@ -56,21 +53,14 @@ struct Config {
   double gamma = 0.2;             ///< choco: consensus step size, 0 to 1
   double outer_lr = 0.7;          ///< local: learning rate of train::OuterStep, which ends a round
   double outer_momentum = 0.9;    ///< local: momentum of that step
-  double start_fraction = 0.1;    ///< part of the run that has start_factor
-  double start_factor = 1.0;      ///< density multiplier at the start
   double finish_fraction = 0.05;  ///< part of the run that has finish_factor
   double finish_factor = 1.0;     ///< density multiplier at the end
   double settle_density = 0.1;    ///< density after the last local step
-  int settle_bits = 1;            ///< bits a value after the last local step
   double settle_drift = 0.01;     ///< drift below which a link has settled
   base::Duration settle_timeout = std::chrono::seconds(30);
   base::Duration grace = std::chrono::seconds(30);  ///< how long a broken link keeps its mirrors
-  double stale = 0.25;  ///< a peer that is behind by more than this part of the run adopts
   std::uint32_t hash_every = 64;     ///< exchanges between two frames with their mirror's hash
   std::uint32_t buffers_every = 20;  ///< exchanges between two frames with the buffers
-  /// Drift at which a link has the density that is given; above and below it, density follows the
-  /// drift. 0: it does not.
-  double critical_drift = 0;
   double upload_limit = 0;  ///< Mbit/s of deltas over all links; changes densities; 0: no limit
   double cpu_share = 0;     ///< part of a step's computing time that exchanges may take; 0: any
 
@@ -82,18 +72,21 @@ struct Config {
   return config.mode == Mode::tracked && static_cast<float>(config.momentum) > 0;
 }
 
-/// Makes of `config` what Mode::dense and Mode::push_sum always are.
+/// Makes of `config` what Mode::dense always is.
 inline void send_all(Config& config) {
-  config.density = config.start_factor = config.finish_factor = config.settle_density = 1;
-  config.bits = config.settle_bits = 8;
-  config.lambda = config.critical_drift = 0;
+  config.density = config.finish_factor = config.settle_density = 1;
+  config.bits = 8;
+  config.lambda = 0;
 }
+
+/// Bits a value after the last local step; Mode::dense stays with its own.
+inline constexpr int kSettleBits = 1;
+/// A peer that is behind by more than this part of the run adopts another's replica.
+inline constexpr double kStale = 0.25;
 
 /// Exchanges between two that carry the buffers, in settling: buffers agree after fewer of them
 /// than replicas do.
 inline constexpr std::uint32_t kSettleBuffersEvery = 4;
-/// push_sum: most weight that one push may carry; the weights of all peers add up to their number.
-inline constexpr float kPushMax = 65536;
 /// Least Config::block: bounds the bytes of a delta.
 inline constexpr std::uint32_t kBlockMin = 16;
 /// Open links of one peer, at most: bounds w and memory.

@@ -317,7 +317,7 @@ bool Core::may_adopt() const {
   if (has_history_) return false;
   // What the others have done of the run since this replica took part in it.
   const double behind = known_progress() - options_.progress - own_progress();
-  return is_fresh() || behind > options_.config.stale;
+  return is_fresh() || behind > kStale;
 }
 
 bool Core::is_bystander() const { return !had_link_ && may_adopt(); }

@@ -21,11 +21,6 @@ void Core::receive(Links::iterator at, wire::Delta& delta, base::Duration took, 
     misbehaved(at, "sent a delta that is too long", out);
     return;
   }
-  const float most = options_.config.mode == Mode::push_sum ? kPushMax : 0;
-  if (!(delta.push >= 0 && delta.push <= most)) {
-    misbehaved(at, "sent a delta with an impossible weight", out);
-    return;
-  }
   if (!delta.buffers.empty() && delta.buffers.size() != options_.buffers * sizeof(float)) {
     misbehaved(at,
                fmt::format("sent {} bytes of buffers where {} were due", delta.buffers.size(),
@@ -72,14 +67,11 @@ DeltaBudget Core::budget(const Link& link) const {
   double density = SIM_RARE(least_density) ? 0.0 : config.density;
   if (phase_ != Phase::training) {
     density = config.settle_density;
-  } else if (progress_ < config.start_fraction) {
-    density *= config.start_factor;
   } else if (progress_ > 1.0 - config.finish_fraction) {
     density *= config.finish_factor;
   }
   DeltaBudget budget{.density = density};
-  if (phase_ == Phase::training)
-    budget = pace_.budget(density, link.drift, link.line, open_links());
+  if (phase_ == Phase::training) budget = pace_.budget(density, link.line, open_links());
   budget.density = std::clamp(budget.density, 1.0 / static_cast<double>(options_.elements), 1.0);
   return budget;
 }
@@ -96,7 +88,8 @@ void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbo
   Session& session = link.open()->session;
   session.encode_job = ++last_tag_;
   const DeltaBudget budget = this->budget(link);
-  const int bits = phase_ == Phase::training ? config.bits : config.settle_bits;
+  const bool settles = phase_ != Phase::training && config.mode != Mode::dense;
+  const int bits = settles ? kSettleBits : config.bits;
   out.emplace_back(
       Run{EncodeJob{.peer = peer,
                     .tag = session.encode_job,
@@ -146,7 +139,6 @@ wire::Delta Core::delta_of(Encoded& event, const Link& link) const {
           .settled = phase_ == Phase::settling && agrees,
           .payload = std::move(event.payload),
           .buffers = std::move(event.buffers),
-          .push = event.push,
           .bandwidth = static_cast<float>(std::min(link.bandwidth.value(), 1e30))};
 }
 
@@ -204,9 +196,7 @@ void Core::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& o
                                  .part = 1.0F / static_cast<float>(own->degree),
                                  .expected_hash = session.received->mirror_hash,
                                  .own_buffers = own->buffers,
-                                 .their_buffers = std::move(session.received->buffers),
-                                 .own_push = own->push,
-                                 .their_push = session.received->push}});
+                                 .their_buffers = std::move(session.received->buffers)}});
   session.received.reset();
   request_next(peer, link, now, out);
 }

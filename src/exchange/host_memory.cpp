@@ -80,12 +80,6 @@ Result<HostMemory::MirrorId> HostMemory::add_mirror(base::LargeFloats values) {
   return next_++;
 }
 
-Status HostMemory::set_mirror(MirrorId mirror, base::LargeFloats values) {
-  ASSERT(values.size() == size());
-  at(mirror) = Mirror(mirror_type_, std::move(values));
-  return {};
-}
-
 void HostMemory::free_mirror(MirrorId mirror) {
   momenta_.erase(mirror);
   const auto freed = mirrors_.erase(mirror);
@@ -186,18 +180,6 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
                                 n);
       }
     }
-  }
-  return {};
-}
-
-Status HostMemory::push(MirrorId mine, MirrorId theirs, float out, float in) {
-  const Mirror& own = at(mine);
-  const Mirror& their = at(theirs);
-  Mirror::Room rooms[2];
-  for (std::size_t begin = 0; begin < size(); begin += kBlock) {
-    const std::size_t n = std::min(kBlock, size() - begin);
-    kernels::push(own.read(begin, n, rooms[0]), their.read(begin, n, rooms[1]), out, in,
-                  y_.data() + begin, n);
   }
   return {};
 }

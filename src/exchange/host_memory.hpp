@@ -32,7 +32,6 @@ class HostMemory final : public compute::ReplicaMemory {
   base::Status release() override;
 
   base::Result<MirrorId> add_mirror(base::LargeFloats values) override;
-  base::Status set_mirror(MirrorId mirror, base::LargeFloats values) override;
   void free_mirror(MirrorId mirror) override;
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
   base::Result<std::uint64_t> hash(MirrorId mirror) override;
@@ -45,7 +44,6 @@ class HostMemory final : public compute::ReplicaMemory {
 
   /// In one pass over the memory.
   base::Status commit(std::span<const CommitStep> steps) override;
-  base::Status push(MirrorId mine, MirrorId theirs, float out, float in) override;
 
  private:
   Mirror& at(MirrorId mirror);

@@ -50,20 +50,18 @@ struct EncodeJob {
   delta::Options options;
 };
 
-/// Commit exchange t: both payloads, the step w, and the hash that the other end gave.
+/// Commit exchange t of a link: both ends' payloads.
 struct CommitJob {
   base::PeerId peer;
   JobTag tag = 0;
-  base::ExchangeNumber exchange;
-  base::Buffer own;
-  base::Buffer their;
-  float w = 0.0F;
-  float part = 1.0F;  ///< one of this end's links, among as many as its delta says
-  std::optional<std::uint64_t> expected_hash;
-  base::Buffer own_buffers{};    ///< empty: the exchange carries none
-  base::Buffer their_buffers{};  ///< empty: the exchange carries none
-  float own_push = 0;            ///< weight that went out with it, under push-sum
-  float their_push = 0;          ///< weight that came with it, under push-sum
+  base::ExchangeNumber exchange{};  ///< draws what bfloat16 mirrors round to
+  base::Buffer own;                 ///< what Replica::encode() wrote for this exchange
+  base::Buffer their;               ///< what came; not trusted
+  float w = 0.0F;                   ///< step, the same at both ends; 0 < w <= 0.5
+  float part = 1.0F;  ///< of the momentum: one of this end's links, among as many as its delta says
+  std::optional<std::uint64_t> expected_hash{};  ///< of the other end's mirror, as that end says
+  base::Buffer own_buffers{};                    ///< empty: the exchange carries none
+  base::Buffer their_buffers{};                  ///< not trusted; empty: the exchange carries none
 };
 
 /// Write the keyframe of the replica as it is.
@@ -115,7 +113,6 @@ struct Encoded {
   base::StepNumber step;  ///< steps that the replica's owner had made when the job ran
   std::optional<std::uint64_t> mirror_hash{};
   base::Buffer buffers{};     ///< the buffers, where asked for
-  float push = 0;             ///< weight that goes with it, under push-sum
   double buffer_drift = 0.0;  ///< distance of the buffers from the other end's, in settling
   base::Duration took{};      ///< time on the thread that owns the replica
 };

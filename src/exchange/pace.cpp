@@ -69,21 +69,16 @@ double Pace::density_for(double bytes_per_second, double seconds) const {
   return kAim * bytes_per_second * seconds / *bytes_per_density_.value();
 }
 
-double Pace::density(double wanted, double drift, std::size_t links) const {
-  if (config_.upload_limit <= 0) {
-    if (config_.critical_drift <= 0 || drift <= 0) return wanted;  // or none is known yet
-    return wanted *
-           std::clamp(drift / config_.critical_drift, 1 / kDriftFactorMax, kDriftFactorMax);
-  }
-  if (!is_measured()) return wanted;
+double Pace::density(double wanted, std::size_t links) const {
+  if (config_.upload_limit <= 0 || !is_measured()) return wanted;
   const double fits = density_for(bytes_per_second(links), interval(links));
   return std::clamp(fits, wanted / kDensityFactorMax, wanted * kDensityFactorMax);
 }
 
 // A line that is too narrow would make exchanges late, lateness make them larger, and that make
 // them later still: so what a delta itself took does not count as time to fill.
-DeltaBudget Pace::budget(double wanted, double drift, const Line& line, std::size_t links) const {
-  DeltaBudget budget{.density = density(wanted, drift, links),
+DeltaBudget Pace::budget(double wanted, const Line& line, std::size_t links) const {
+  DeltaBudget budget{.density = density(wanted, links),
                      .lag_factor_max = config_.upload_limit > 0 ? 1.0 : kLagFactorMax};
   if (line.bandwidth <= 0 || !is_measured()) return budget;
   const double interval = this->interval(links);

@@ -17,8 +17,6 @@ namespace starling::exchange {
 /// An upload limit changes densities by this factor at most, down or up, a link's line down; where
 /// even so little is too much, exchanges become rarer.
 inline constexpr double kDensityFactorMax = 8.0;
-/// Drift changes densities by this factor at most, down or up.
-inline constexpr double kDriftFactorMax = 4.0;
 /// Longest time that an upload limit keeps a link from its next delta.
 inline constexpr base::Duration kUploadTimeMax = std::chrono::hours(1);
 /// Most steps between two exchanges of a link that a limit on computing time leads to.
@@ -84,13 +82,10 @@ class Pace {
   // Decisions.
   /// Own steps between two deltas of a link.
   [[nodiscard]] std::uint32_t every(std::size_t links) const;
-  /// What the next delta of a link with that drift carries in place of `wanted`: under a limit so
-  /// much that exchanges at the usual cadence use the upload that there is; otherwise in proportion
-  /// to the drift, where there is a critical one (consensus control, Kong et al., ICML 2021). In
-  /// either case no more than its line carries between two deltas, or while they wait for another
-  /// thing, as a far end's answer.
-  [[nodiscard]] DeltaBudget budget(double wanted, double drift, const Line& line,
-                                   std::size_t links) const;
+  /// The density of a link's next delta, in place of `wanted`. Under an upload limit, exchanges at
+  /// the usual cadence use what it allows. A delta is never larger than its line carries between
+  /// two deltas, or while they wait for something else, such as a far end's answer.
+  [[nodiscard]] DeltaBudget budget(double wanted, const Line& line, std::size_t links) const;
   /// Time that `bytes` take at their link's share of the upload limit; 0 without a limit.
   [[nodiscard]] base::Duration upload_time(std::size_t bytes, std::size_t links) const;
 
@@ -102,7 +97,7 @@ class Pace {
   [[nodiscard]] double interval(std::size_t links) const;
   /// Density of a delta that a line carries in `seconds`.
   [[nodiscard]] double density_for(double bytes_per_second, double seconds) const;
-  [[nodiscard]] double density(double wanted, double drift, std::size_t links) const;
+  [[nodiscard]] double density(double wanted, std::size_t links) const;
 
   Config config_;
   std::optional<base::StepNumber> step_{};

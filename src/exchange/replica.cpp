@@ -85,7 +85,7 @@ Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffer
   ASSERT(averaging.momentum >= 0.0F && averaging.momentum < 1.0F);
   ASSERT(averaging.ahead >= 0.0F && (averaging.ahead > 0.0F) == (averaging.momentum > 0.0F));
   ASSERT(averaging.mode == Mode::tracked || averaging.momentum == 0.0F);
-  ASSERT((averaging.mode != Mode::choco && averaging.mode != Mode::push_sum) || lambda == 0.0F);
+  ASSERT(averaging.mode != Mode::choco || lambda == 0.0F);
   for (float& value : initial_) {
     ASSERT(std::fabs(value) <= kMagnitudeMax, "initial parameters must be finite and bounded");
     value += 0.0F;  // -0 becomes +0: see the head of replica.hpp
@@ -180,29 +180,16 @@ base::Status Replica::open_gave(const PeerId& peer, base::ByteView own_keyframe)
   return noted(add_link(peer, *values, *values));
 }
 
-base::Result<EncodeStats> Replica::encode(const PeerId& peer, const delta::Options& options,
-                                          base::Buffer& out) {
+base::Result<double> Replica::encode(const PeerId& peer, const delta::Options& options,
+                                     base::Buffer& out) {
   ASSERT(!staging());
   Link& link = this->link(peer);
-  if (averaging_.mode == Mode::push_sum) return encode_push(link, out);
   compute::DeltaSource& difference = memory_->difference(link.mine, next_hold(link));
   const auto coded = noted(delta::encode(difference, options, scratch_, out, *link.written));
   if (!coded) return fail(coded.error());
   largest_written_ = std::max(largest_written_, link.written->size());
   link.written_hash = base::xxh3(out);
-  return EncodeStats{.drift = distance_to(link.theirs, link)};
-}
-
-base::Result<EncodeStats> Replica::encode_push(Link& link, base::Buffer& out) {
-  const auto mine = memory_->mirror(link.mine);
-  if (!mine) return fail(noted(base::Status(fail(mine.error()))).error());
-  if (auto status = encode_from(*mine, out); !status) return fail(std::move(status.error()));
-  // An equal part for each neighbour and this peer, of what is not on its way yet.
-  link.pushed = 0.0F;
-  const double left = weight_ - weight_on_its_way();
-  const double part = left / (1.0 + static_cast<double>(open_links()));
-  link.pushed = std::min(static_cast<float>(part), kPushMax);  // the other end takes no more
-  return EncodeStats{.drift = distance_to(link.theirs, link), .push = link.pushed};
+  return distance_to(link.theirs, link);
 }
 
 double Replica::buffer_drift(const PeerId& peer) const {
@@ -211,17 +198,13 @@ double Replica::buffer_drift(const PeerId& peer) const {
   return link.known_buffers.empty() ? 1.0 : buffers_.distance(link.known_buffers);
 }
 
-base::Status Replica::stage(const CommitInput& input) {
-  ASSERT(input.w > 0.0F && input.w <= 0.5F && input.part > 0.0F && input.part <= 1.0F);
-  Link& link = this->link(input.peer);
+base::Status Replica::stage(const CommitJob& job) {
+  ASSERT(job.w > 0.0F && job.w <= 0.5F && job.part > 0.0F && job.part <= 1.0F);
+  Link& link = this->link(job.peer);
   ASSERT(!link.staged);
-  if (averaging_.mode == Mode::push_sum) {
-    if (auto status = stage_push(link, input); !status) return status;
-  } else if (auto status = stage_delta(link, input); !status) {
-    return status;
-  }
+  if (auto status = stage_delta(link, job); !status) return status;
   std::vector<float> buffers[2];
-  const base::ByteView bytes[2] = {input.own_buffers, input.their_buffers};
+  const base::ByteView bytes[2] = {job.own_buffers, job.their_buffers};
   for (std::size_t i = 0; i < 2; ++i) {
     if (bytes[i].empty()) continue;
     auto values = buffers_.read(bytes[i]);
@@ -231,34 +214,21 @@ base::Status Replica::stage(const CommitInput& input) {
   }
   link.own_buffers = std::move(buffers[0]);
   link.their_buffers = std::move(buffers[1]);
-  link.w = input.w;
-  link.part = input.part;
-  std::uint64_t state = input.exchange.value;
+  link.w = job.w;
+  link.part = job.part;
+  std::uint64_t state = job.exchange.value;
   link.draw = static_cast<std::uint32_t>(base::splitmix64(state));
   link.staged = true;
   return {};
 }
 
-base::Status Replica::stage_push(Link& link, const CommitInput& input) {
-  ASSERT(input.own_push >= 0.0F && input.their_push >= 0.0F && input.their_push <= kPushMax);
-  auto own = read_push(input.own, link.mine);
-  if (!own) return fail(own_fault(std::move(own.error())));
-  auto their = read_push(input.their, link.theirs);
-  if (!their) return fail(std::move(their.error()));
-  link.own_replica = std::move(*own);
-  link.their_replica = std::move(*their);
-  link.own_push = input.own_push;
-  link.their_push = input.their_push;
-  return {};
-}
-
-base::Status Replica::stage_delta(Link& link, const CommitInput& input) {
-  const auto own = delta::check(input.own, size());
+base::Status Replica::stage_delta(Link& link, const CommitJob& job) {
+  const auto own = delta::check(job.own, size());
   if (!own) return fail(own_fault(own.error()));
-  const auto their = delta::check(input.their, size());
+  const auto their = delta::check(job.their, size());
   if (!their) return fail(their.error());
   // What this end wrote last is known.
-  link.own_is_written = link.written->size() > 0 && link.written_hash == base::xxh3(input.own);
+  link.own_is_written = link.written->size() > 0 && link.written_hash == base::xxh3(job.own);
   base::Status decoded;
   if (!link.own_is_written) {
     decoded = delta::decode(*own, *memory_, *link.own);
@@ -305,7 +275,7 @@ base::Status Replica::check_bounds(Link& link, float largest, float ahead) const
 
 void Replica::apply_staged() {
   if (!staging()) return;
-  must(averaging_.mode == Mode::push_sum ? commit_pushes() : commit_deltas());
+  must(commit_deltas());
   for (auto& [peer, link] : links_) {
     if (!link.staged) continue;
     average_buffers(link);
@@ -384,16 +354,6 @@ base::Result<base::LargeFloats> Replica::read_keyframe(base::ByteView keyframe) 
   return values;
 }
 
-// The replica that a push says, from the mirror that it builds on.
-base::Result<base::LargeFloats> Replica::read_push(base::ByteView payload, MirrorId mirror) const {
-  auto values = memory_->mirror(mirror);
-  if (!values) return fail(noted(base::Status(fail(values.error()))).error());
-  if (auto status = delta::decode_dense(payload, *values, *values); !status) {
-    return fail(std::move(status.error()));
-  }
-  return values;
-}
-
 // On failure there is no such link.
 base::Status Replica::add_link(const PeerId& peer, base::LargeFloats mine, base::LargeFloats theirs,
                                std::vector<float> known_buffers) {
@@ -434,30 +394,6 @@ std::optional<compute::ReplicaMemory::HoldBack> Replica::next_hold(const Link& l
   const auto cleared = static_cast<float>(std::exchange(parts_to_clear_, 0));
   return compute::ReplicaMemory::HoldBack{.keep = std::max(1.0F - cleared / links, 0.0F),
                                           .gain = lambda_ / links};
-}
-
-double Replica::weight_on_its_way() const noexcept {
-  double sum = 0.0;
-  for (const auto& [peer, link] : links_) sum += static_cast<double>(link.pushed);
-  return sum;
-}
-
-base::Status Replica::commit_pushes() {
-  for (auto& [peer, link] : links_) {
-    if (!link.staged) continue;
-    weight_ += static_cast<double>(link.their_push) - static_cast<double>(link.own_push);
-    ASSERT(weight_ > 0.0, "less is on its way than there is");
-    link.pushed = 0.0F;
-    for (auto [mirror, replica] :
-         {std::pair(link.mine, &link.own_replica), std::pair(link.theirs, &link.their_replica)}) {
-      auto status = memory_->set_mirror(mirror, std::exchange(*replica, {}));
-      if (!status) return status;
-    }
-    const auto out = static_cast<float>(static_cast<double>(link.own_push) / weight_);
-    const auto in = static_cast<float>(static_cast<double>(link.their_push) / weight_);
-    if (auto status = memory_->push(link.mine, link.theirs, out, in); !status) return status;
-  }
-  return {};
 }
 
 base::Status Replica::commit_deltas() {

@@ -39,18 +39,6 @@
 // Under CHOCO-SGD (arXiv:1902.00340, algorithm 2) a commit leaves the mirrors as the deltas have
 // made them: x += gamma * d alone; and nothing is held back.
 //
-// Under push-sum (arXiv:1811.10792, algorithm 1) a peer has a weight, 1 at first, and the vector
-// weight * (x - initial): what is pushed is a part of both. Only x is stored. A delta says in 8
-// bits an element by what x differs from `mine`, which gives the replica m as the other end knows
-// it, and carries a part p of the weight: it stands for the vector p (m - initial); with own and
-// their push
-//   weight' = weight - p_own + p_their
-//   x'      = x + (p_their (m_their - x) - p_own (m_own - x)) / weight'
-// so that vectors and weights add up over all peers, whatever 8 bits round away, but for a push
-// that one end of a lost link alone has counted. The mirrors become the two m, so that what is
-// rounded shrinks with what replicas still move by. What is trained changes x, so it counts by the
-// weight.
-//
 // Buffers lie beside all that: a commit whose exchange carries the other end's moves the own ones
 // by w of the way to those.
 #pragma once
@@ -72,34 +60,15 @@
 #include "exchange/buffers.hpp"
 #include "exchange/config.hpp"
 #include "exchange/host_memory.hpp"
+#include "exchange/jobs.hpp"
 
 namespace starling::exchange {
-
-/// What encoding a delta found out.
-struct EncodeStats {
-  double drift = 0.0;  ///< distance() to theirs
-  float push = 0.0F;   ///< weight that goes with it, under push-sum
-};
-
-/// One exchange of one link, ready to be applied: both ends' payloads, each with the number t.
-struct CommitInput {
-  base::PeerId peer;
-  base::ExchangeNumber exchange{};  ///< draws what bfloat16 mirrors round to
-  base::ByteView own;               ///< what encode() of this link wrote for this exchange
-  base::ByteView their;             ///< what came; not trusted
-  float w = 0.0F;                   ///< step, the same at both ends; 0 < w <= 0.5
-  float part = 1.0F;                ///< of the momentum, of one link among all; 0 < part <= 1
-  base::ByteView own_buffers{};     ///< buffers that went out with it; empty: none did
-  base::ByteView their_buffers{};   ///< buffers that came with it; not trusted; empty: none did
-  float own_push = 0.0F;            ///< weight that encode() gave away, under push-sum
-  float their_push = 0.0F;          ///< weight that came, 0 to kPushMax, under push-sum
-};
 
 enum class MirrorOf { mine, theirs };
 
 /// What a commit does: see the head of this file.
 struct Averaging {
-  Mode mode = Mode::tracked;  ///< tracked, choco or push_sum; all others are as tracked
+  Mode mode = Mode::tracked;  ///< tracked or choco; all others are as tracked
   float gamma = 1.0F;         ///< CHOCO-SGD's consensus step size, above 0 and at most 1
   float momentum = 0.0F;      ///< tracked: 0 to below 1
   float ahead = 0.0F;         ///< tracked: of the momentum, that a commit moves by
@@ -117,7 +86,7 @@ struct Averaging {
 class Replica {
  public:
   /// y = `initial`, which is kept: keyframes are differences to it. 0 <= lambda <= 1, 0 under
-  /// CHOCO-SGD and push-sum. The parameters are finite and bounded by kMagnitudeMax (ASSERT): the
+  /// CHOCO-SGD. The parameters are finite and bounded by kMagnitudeMax (ASSERT): the
   /// program made them.
   Replica(std::span<const float> initial, float lambda, BufferSpec buffers = {},
           Averaging averaging = {});
@@ -133,8 +102,6 @@ class Replica {
   [[nodiscard]] std::span<const float> trained() const noexcept;
   [[nodiscard]] std::size_t size() const noexcept { return initial_.size(); }
   [[nodiscard]] const Averaging& averaging() const noexcept { return averaging_; }
-  /// Under push-sum; 1 otherwise.
-  [[nodiscard]] double weight() const noexcept { return weight_; }
   /// Writes x, what is evaluated, saved and exported; `x` has size() elements.
   void read(std::span<float> x) const;
   /// The buffers, for x as for y.
@@ -161,10 +128,10 @@ class Replica {
   /// Says that so many deltas at most, of as many links, are written until it is said anew. Where
   /// it is not called, or is 0, or they are more, each is taken for the only one.
   void expect_deltas(std::size_t count);
-  /// Writes q = C(x - mine), under push-sum all of it in 8 bits an element, to `out` (replaced),
-  /// and holds back what it leaves out. diverged: x is not finite; no_room: x is as it was.
-  [[nodiscard]] base::Result<EncodeStats> encode(const base::PeerId& peer,
-                                                 const delta::Options& options, base::Buffer& out);
+  /// Writes q = C(x - mine) to `out` (replaced), and holds back what it leaves out. Gives the
+  /// drift: the distance() to theirs. diverged: x is not finite; no_room: x is as it was.
+  [[nodiscard]] base::Result<double> encode(const base::PeerId& peer, const delta::Options& options,
+                                            base::Buffer& out);
   /// |x - a mirror of the link| / |x|, estimated from 1/32 of the elements of a large one, and from
   /// a quarter of a million at most; every call looks at others.
   [[nodiscard]] double distance(const base::PeerId& peer, MirrorOf which);
@@ -175,7 +142,7 @@ class Replica {
   /// suspended: the other end may have made its part. On failure (protocol: the other end's payload
   /// or buffers are malformed, or would take its mirror beyond kMagnitudeMax; internal: the same of
   /// the own ones; no_room: for the deltas) nothing is kept.
-  [[nodiscard]] base::Status stage(const CommitInput& input);
+  [[nodiscard]] base::Status stage(const CommitJob& job);
   /// Commits all that is staged, in order of peer id. One pass over the memory, but on a GPU one
   /// for each eight links, with mirrors in bfloat16 or a momentum one a link.
   void apply_staged();
@@ -206,7 +173,6 @@ class Replica {
     bool staged = false;
     float w = 0.0F;
     float part = 1.0F;
-    float pushed = 0.0F;                 // weight that is on its way to the other end
     float bound = 0.0F;                  // no element of the two mirrors is larger
     float momentum_bound = 0.0F;         // no element of the link's momentum is larger
     DeltaPointer written{};              // the last own delta, until the mirror has it
@@ -214,16 +180,12 @@ class Replica {
     std::vector<float> known_buffers{};  // the other end's buffers; empty: not known
     std::uint64_t looks = 0;             // calls so far: moves the places that distances look at
     // The staged exchange:
-    float own_push = 0.0F;
-    float their_push = 0.0F;
     std::uint32_t draw = 0;              // seed of its rounding
     float staged_bound = 0.0F;           // `bound` after it
     float staged_momentum_bound = 0.0F;  // likewise
     bool own_is_written = false;         // its own delta is `written`
     DeltaPointer own{};                  // its own delta, where that is another one
     DeltaPointer their{};                // the other end's delta
-    base::LargeFloats own_replica{};     // what the own push says x is, under push-sum
-    base::LargeFloats their_replica{};   // what their push says their x is, under push-sum
     std::vector<float> own_buffers{};    // empty: it carries none
     std::vector<float> their_buffers{};  // empty: it carries none
   };
@@ -235,16 +197,11 @@ class Replica {
   const Link& link(const base::PeerId& peer) const;
   MirrorId find_mirror(const base::PeerId& peer, MirrorOf which) const;
   base::Status encode_from(std::span<const float> origin, base::Buffer& out) const;
-  base::Result<EncodeStats> encode_push(Link& link, base::Buffer& out);
   base::Result<base::LargeFloats> read_keyframe(base::ByteView keyframe) const;
-  base::Result<base::LargeFloats> read_push(base::ByteView payload, MirrorId mirror) const;
   base::Status add_link(const base::PeerId& peer, base::LargeFloats mine, base::LargeFloats theirs,
                         std::vector<float> known_buffers = {});
-  double weight_on_its_way() const noexcept;
-  base::Status stage_delta(Link& link, const CommitInput& input);
-  base::Status stage_push(Link& link, const CommitInput& input);
+  base::Status stage_delta(Link& link, const CommitJob& job);
   base::Status check_bounds(Link& link, float largest, float ahead) const;
-  base::Status commit_pushes();
   base::Status commit_deltas();
   compute::ReplicaMemory::CommitStep step_of(const Link& link) const;
   std::optional<compute::ReplicaMemory::HoldBack> next_hold(const Link& link);
@@ -266,7 +223,6 @@ class Replica {
   std::size_t parts_to_clear_ = 0;   // links whose parts of r the next of them clears
   std::size_t largest_written_ = 0;  // elements of the largest own delta so far
   Averaging averaging_;
-  double weight_ = 1.0;
   Buffers buffers_;
   std::map<base::PeerId, Link> links_;
   delta::Scratch scratch_;

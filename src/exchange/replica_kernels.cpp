@@ -83,13 +83,6 @@ STARLING_WIDE_CLONES void average_halves(float* __restrict y, const float* __res
   }
 }
 
-STARLING_CLONES void push(const float* __restrict mine, const float* __restrict theirs, float out,
-                          float in, float* __restrict y, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    y[i] += in * (theirs[i] - y[i]) - out * (mine[i] - y[i]);
-  }
-}
-
 STARLING_CLONES void add_squares(const float* y, const float* r, const float* theirs, std::size_t n,
                                  Squares& sums) {
   Squares local = sums;

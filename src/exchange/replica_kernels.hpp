@@ -39,9 +39,6 @@ struct Halves {
 void average_halves(float* y, const float* mine, const float* theirs, float w, bool moves_mirrors,
                     const Halves& halves, std::size_t n);
 
-/// y += in (theirs - y) - out (mine - y)
-void push(const float* mine, const float* theirs, float out, float in, float* y, std::size_t n);
-
 /// Sums of squares in fixed lanes: the compiler may not reorder float sums by itself.
 struct Squares {
   static constexpr std::size_t kLanes = 8;

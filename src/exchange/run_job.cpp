@@ -38,13 +38,12 @@ std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumbe
   }
   outcome.density = options.density;
   if (job.with_hash) outcome.mirror_hash = replica.mirror_hash(job.peer, MirrorOf::mine);
-  const auto stats = replica.encode(job.peer, options, outcome.payload);
-  if (!stats) {
-    outcome.status = base::fail(stats.error());
+  const auto drift = replica.encode(job.peer, options, outcome.payload);
+  if (!drift) {
+    outcome.status = base::fail(drift.error());
     return outcome;
   }
-  outcome.drift = stats->drift;
-  outcome.push = stats->push;
+  outcome.drift = *drift;
   if (job.near_enough > 0.0) outcome.buffer_drift = replica.buffer_drift(job.peer);
   if (job.with_buffers) outcome.status = replica.buffers().write(outcome.buffers);
   return outcome;
@@ -58,16 +57,7 @@ Committed stage(const CommitJob& job, Replica& replica) {
     outcome.result = CommitResult::mismatch;
     return outcome;
   }
-  const auto status = replica.stage({.peer = job.peer,
-                                     .exchange = job.exchange,
-                                     .own = job.own,
-                                     .their = job.their,
-                                     .w = job.w,
-                                     .part = job.part,
-                                     .own_buffers = job.own_buffers,
-                                     .their_buffers = job.their_buffers,
-                                     .own_push = job.own_push,
-                                     .their_push = job.their_push});
+  const auto status = replica.stage(job);
   if (!status) {
     const bool is_theirs = status.error().code == base::ErrorCode::protocol;
     outcome.result = is_theirs ? CommitResult::invalid : CommitResult::failed;

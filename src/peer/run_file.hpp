@@ -116,15 +116,19 @@ struct RunFile {
 /// says; a value is TOML, and what is not TOML is taken as a string. run.epochs and run.samples
 /// replace each other. `embedded`: as RunFile has it. Errors name the place (file and line, or the
 /// override), what is wrong, what is allowed and, for an unknown key, the most similar one:
-/// ErrorCode::run_file, or usage for an override without '='.
+/// ErrorCode::run_file, or usage for an override without '='. A key of earlier versions
+/// (peer/removed_keys.hpp) is passed over where its value asks for nothing. Another value is an
+/// error; in a file that a peer wrote, for which `notes` is given, a line is added there instead.
 [[nodiscard]] base::Result<RunFile> read_run_file(const std::string& path,
                                                   std::span<const std::string> overrides = {},
-                                                  bool embedded = false);
+                                                  bool embedded = false,
+                                                  std::vector<std::string>* notes = nullptr);
 
 /// The same for a text, `name` standing for the path in messages.
 [[nodiscard]] base::Result<RunFile> parse_run_file(std::string_view text, const std::string& name,
                                                    std::span<const std::string> overrides = {},
-                                                   bool embedded = false);
+                                                   bool embedded = false,
+                                                   std::vector<std::string>* notes = nullptr);
 
 /// The run file as TOML with every key that has a meaning in it; parse_run_file makes an equal
 /// RunFile of it.

@@ -15,6 +15,7 @@
 #include "base/suggest.hpp"
 #include "base/utf8.hpp"
 #include "exchange/ring.hpp"
+#include "peer/removed_keys.hpp"
 #include "peer/run_file.hpp"
 #include "peer/run_file_keys.hpp"
 #include "peer/run_file_together.hpp"
@@ -445,7 +446,25 @@ std::string suggest_elsewhere(const Names& names, std::string_view key) {
   return text;
 }
 
-base::Status check_names(const Document& document) {
+/// Whether a value of such a key asks for nothing.
+bool is_default(const RemovedKey& key, const toml::node& value) {
+  if (const auto flag = value.value_exact<bool>()) return key.by_default == (*flag ? 1.0 : 0.0);
+  return value.value<double>() == key.by_default;
+}
+
+/// `notes`: takes the keys that are passed over; null: they are errors.
+base::Status check_removed(const Document& document, const std::string& name,
+                           const toml::node& value, std::vector<std::string>* notes) {
+  const RemovedKey* const key = removed_key(name);
+  if (is_default(*key, value)) return {};
+  std::string text =
+      fmt::format("{}: this key is gone: {}", document.place(name, &value), key->hint);
+  if (notes == nullptr) return fail(ErrorCode::run_file, "{}", text);
+  notes->push_back(std::move(text));
+  return {};
+}
+
+base::Status check_names(const Document& document, std::vector<std::string>* notes) {
   Names names;
   const RunFile defaults;
   visit_keys(defaults, names);
@@ -472,6 +491,10 @@ base::Status check_names(const Document& document) {
     for (const auto& [key, value] : *table) {
       if (std::ranges::find(known->second, key.str()) != known->second.end()) continue;
       const std::string full = fmt::format("{}.{}", section_name, shown(key.str()));
+      if (removed_key(full) != nullptr) {
+        if (auto status = check_removed(document, full, value, notes); !status) return status;
+        continue;
+      }
       const std::string elsewhere = suggest_elsewhere(names, key.str());
       return fail(ErrorCode::run_file, "{}: unknown key{}", document.place(full, &value),
                   elsewhere.empty() ? suggestion(key.str(), known->second) : elsewhere);
@@ -494,7 +517,8 @@ base::Status check_together(const Document& document, const RunFile& run_file) {
 bool may_be_in_name(char c) noexcept { return c == '.' || in_word(c); }
 
 base::Result<RunFile> parse_run_file(std::string_view text, const std::string& name,
-                                     std::span<const std::string> overrides, bool embedded) {
+                                     std::span<const std::string> overrides, bool embedded,
+                                     std::vector<std::string>* notes) {
   auto table = parse_toml(text, name, kRunFileBytesMax);
   if (!table) return fail(std::move(table.error()));
   Document document{.table = std::move(*table), .name = name, .overridden = {}, .not_toml = {}};
@@ -503,7 +527,7 @@ base::Result<RunFile> parse_run_file(std::string_view text, const std::string& n
       return fail(status.error());
     }
   }
-  if (base::Status status = check_names(document); !status) return fail(status.error());
+  if (base::Status status = check_names(document, notes); !status) return fail(status.error());
   RunFile run_file;
   run_file.embedded = embedded;
   Reader reader(document);
@@ -515,19 +539,16 @@ base::Result<RunFile> parse_run_file(std::string_view text, const std::string& n
   if (base::Status status = check_together(document, run_file); !status) {
     return fail(status.error());
   }
-  if (run_file.exchange.mode == exchange::Mode::dense ||
-      run_file.exchange.mode == exchange::Mode::push_sum) {
-    exchange::send_all(run_file.exchange);
-  }
+  if (run_file.exchange.mode == exchange::Mode::dense) exchange::send_all(run_file.exchange);
   return run_file;
 }
 
 base::Result<RunFile> read_run_file(const std::string& path, std::span<const std::string> overrides,
-                                    bool embedded) {
+                                    bool embedded, std::vector<std::string>* notes) {
   const auto bytes = base::read_file(path, kRunFileBytesMax);
   if (!bytes) return fail(ErrorCode::run_file, "{}", bytes.error().text);
   return parse_run_file({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path,
-                        overrides, embedded);
+                        overrides, embedded, notes);
 }
 
 }  // namespace starling::peer

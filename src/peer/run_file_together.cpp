@@ -169,16 +169,10 @@ std::optional<Wrong> wrong_together(const RunFile& f) {
                  "is missing or empty: the model needs layers, or a preset in their place");
   }
   if (auto training = wrong_training(f)) return training;
-  for (const auto& [key, bits] :
-       {std::pair("bits", f.exchange.bits), std::pair("settle_bits", f.exchange.settle_bits)}) {
-    if (wire::delta_format::is_bits(bits)) continue;
-    return wrong("exchange", key, fmt::format("{} is not 1, 2, 3, 4 or 8", bits));
+  if (!wire::delta_format::is_bits(f.exchange.bits)) {
+    return wrong("exchange", "bits", fmt::format("{} is not 1, 2, 3, 4 or 8", f.exchange.bits));
   }
   if (auto momentum = wrong_momentum(f.exchange)) return momentum;
-  if (f.exchange.start_fraction + f.exchange.finish_fraction > 1) {
-    return wrong("exchange", "finish_fraction",
-                 "start_fraction and finish_fraction are more than the whole run together");
-  }
   // Without exchanges it is allowed: membership alone, as long as swarm.wait_timeout says.
   const std::uint32_t degree = f.swarm.hub.empty() ? f.swarm.degree : membership::kDegreeMax;
   const std::uint32_t neighbours = degree + membership::kDegreeSlack;

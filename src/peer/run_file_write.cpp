@@ -223,6 +223,10 @@ void add_ring(const RunFile& f, std::map<std::string, std::string>& lines) {
   if (f.exchange.mode == exchange::Mode::allreduce) {
     SectionLines all(lines, kOwnInARing);
     visit_train_keys(f.train, all, all);
+    // As version 0.1 has them, so that its runs go on.
+    lines["train.decay_all"] = "false";
+    lines["train.slow_every"] = "0";
+    lines["train.slow_momentum"] = "0.5";
   } else {
     lines["train.batch"] = fmt::format("{}", f.train.batch);  // all count on as many samples
   }

@@ -99,10 +99,9 @@ struct SwarmSummary {
 /// The swarm's figures at the top level, and under "peers" one object a peer.
 [[nodiscard]] std::string to_json(const SwarmSummary& summary);
 
-/// Reads what to_json wrote. Keys it does not know are skipped. Errors (ErrorCode::data) name
-/// the key.
+/// Reads what to_json wrote, of a swarm its own figures. Keys that are not known are skipped.
+/// Errors (ErrorCode::data) name the key.
 [[nodiscard]] base::Result<PeerSummary> peer_summary_from_json(std::string_view json);
-[[nodiscard]] base::Result<SwarmSummary> swarm_summary_from_json(std::string_view json);
 
 inline constexpr std::uint64_t kSummaryBytesMax = 64U << 20;  ///< of a file that is read
 

@@ -190,17 +190,4 @@ Result<PeerSummary> peer_summary_from_json(std::string_view text) {
   return summary;
 }
 
-Result<SwarmSummary> swarm_summary_from_json(std::string_view text) {
-  const Result<Json> json = parse(text);
-  if (!json) return fail(json.error());
-  SwarmSummary summary;
-  Reader reader(*json, "");
-  read_peer(reader, summary.swarm);
-  reader.read("distance", summary.distance);
-  reader.read_array("peers", kSummaryPeersMax,
-                    [&](Reader& inner) { read_peer(inner, summary.peers.emplace_back()); });
-  if (reader.problem()) return fail(ErrorCode::data, "{}", *reader.problem());
-  return summary;
-}
-
 }  // namespace starling::report

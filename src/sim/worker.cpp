@@ -56,7 +56,6 @@ Worker::Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Fold
       step_time_(step),
       whole_batch_(batch),
       batch_(batch) {
-  if (replica_.averaging().mode == exchange::Mode::push_sum) origin_ = sum();
   if (const Checkpoint* saved = folder_.newest_whole(); saved != nullptr) {
     ASSERT(saved->step == first_step);
     std::ranges::copy(saved->parameters, replica_.trained().begin());
@@ -122,7 +121,7 @@ void Worker::read_replica() {
 
 double Worker::sum() {
   read_replica();
-  return replica_.weight() * (std::accumulate(scratch_.begin(), scratch_.end(), 0.0) - origin_);
+  return std::accumulate(scratch_.begin(), scratch_.end(), 0.0);
 }
 
 void Worker::note_opening(const exchange::OpenJob& job) {
@@ -156,7 +155,7 @@ void Worker::check_adoption(const exchange::OpenJob& job) {
 
 // What a commit does to a replica follows from its mirrors and deltas: with D the difference of the
 // mirrors once both have their deltas, it is moved by gamma w D, at both ends by the same bits.
-std::optional<Worker::Share> Worker::share_of_deltas(const exchange::CommitJob& commit) const {
+std::optional<Worker::Share> Worker::share_of(const exchange::CommitJob& commit) const {
   const auto mine = replica_.mirror(commit.peer, exchange::MirrorOf::mine);
   const auto theirs = replica_.mirror(commit.peer, exchange::MirrorOf::theirs);
   delta::Elements own;
@@ -194,26 +193,10 @@ double Worker::momentum_after(const exchange::CommitJob& commit) const {
   return sum;
 }
 
-// Under push-sum the mirrors are what was pushed, each with its weight.
-Worker::Share Worker::share_of_pushes(const exchange::CommitJob& commit) const {
-  const auto mine = replica_.mirror(commit.peer, exchange::MirrorOf::mine);
-  const auto theirs = replica_.mirror(commit.peer, exchange::MirrorOf::theirs);
-  const double came = std::accumulate(theirs.begin(), theirs.end(), 0.0) - origin_;
-  const double went = std::accumulate(mine.begin(), mine.end(), 0.0) - origin_;
-  Share share{.moved = static_cast<double>(commit.their_push) * came -
-                       static_cast<double>(commit.own_push) * went};
-  for (std::size_t i = 0; i < mine.size(); ++i) {
-    share.size += std::abs(static_cast<double>(theirs[i]) - static_cast<double>(mine[i])) +
-                  std::abs(static_cast<double>(mine[i]));
-  }
-  return share;
-}
-
 // Of the commits among these jobs, by their tags; left out are those whose mirrors another of the
-// jobs sets. Deltas are looked at before the jobs run, pushes after that.
-Worker::Shares Worker::shares_of(const std::vector<exchange::Job>& due, bool pushes) const {
+// jobs sets. To be called before the jobs run.
+Worker::Shares Worker::shares_of(const std::vector<exchange::Job>& due) const {
   Shares shares;
-  if (pushes != (replica_.averaging().mode == exchange::Mode::push_sum)) return shares;
   for (const exchange::Job& job : due) {
     const auto* commit = std::get_if<exchange::CommitJob>(&job);
     if (commit == nullptr || !replica_.has(commit->peer)) continue;
@@ -221,8 +204,7 @@ Worker::Shares Worker::shares_of(const std::vector<exchange::Job>& due, bool pus
       return &other != &job && sets_mirrors(other) && exchange::peer_of(other) == commit->peer;
     };
     if (std::ranges::any_of(due, sets)) continue;
-    const auto share = pushes ? share_of_pushes(*commit) : share_of_deltas(*commit);
-    if (share) shares.emplace(commit->tag, *share);
+    if (const auto share = share_of(*commit)) shares.emplace(commit->tag, *share);
   }
   return shares;
 }
@@ -287,10 +269,9 @@ base::Duration Worker::run_exchange(std::vector<exchange::Job> due) {
   std::optional<double> moved;
   Shares shares;
   if (look) moved = -sum();
-  if (look) shares = shares_of(due, false);
+  if (look) shares = shares_of(due);
   std::vector<exchange::Outcome> outcomes = exchange::run_batch(due, replica_, step_);
   if (look) *moved += sum();
-  if (look) shares.merge(shares_of(due, true));
   if (look && !std::isfinite(*moved) && breach_.empty()) {
     breach_ = "an exchange made the replica not finite";
   }

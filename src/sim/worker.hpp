@@ -103,9 +103,8 @@ class Worker {
   };
   using Tags = std::set<exchange::JobTag>;
   using Shares = std::map<exchange::JobTag, Share>;
-  [[nodiscard]] std::optional<Share> share_of_deltas(const exchange::CommitJob& commit) const;
-  [[nodiscard]] Share share_of_pushes(const exchange::CommitJob& commit) const;
-  [[nodiscard]] Shares shares_of(const std::vector<exchange::Job>& due, bool pushes) const;
+  [[nodiscard]] std::optional<Share> share_of(const exchange::CommitJob& commit) const;
+  [[nodiscard]] Shares shares_of(const std::vector<exchange::Job>& due) const;
   [[nodiscard]] double momentum_after(const exchange::CommitJob& commit) const;
   void check_ledger(const std::vector<exchange::Job>& due, const Tags& applied, double moved,
                     const Shares& shares);
@@ -114,7 +113,7 @@ class Worker {
                     std::optional<double> moved, const Shares& shares);
   /// Into scratch_.
   void read_replica();
-  /// Of the replica's elements, or under push-sum of the vector that its weight stands for.
+  /// Of the replica's elements.
   [[nodiscard]] double sum();
 
   std::unique_ptr<Learner> learner_;
@@ -136,7 +135,6 @@ class Worker {
   std::vector<float> gradient_;
   std::uint32_t gradient_samples_ = 0;
   float gradient_loss_ = 0;
-  double origin_ = 0;  ///< under push-sum, the sum of the initial parameters
   std::map<base::PeerId, LinkLedger> ledger_;
   std::vector<base::PeerId> committed_;
   std::uint64_t batches_ = 0;

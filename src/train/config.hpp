@@ -17,19 +17,16 @@ inline constexpr std::size_t kStepsMax = 64;  ///< of a step schedule
 
 struct Config {
   Optimizer optimizer = Optimizer::sgd;
-  double lr = 0.05;              ///< the highest of the schedule
-  double adam_lr = 0.0003;       ///< muon: of what it leaves to adamw, at the same time
-  double momentum = 0.9;         ///< sgd, muon
-  bool nesterov = false;         ///< sgd, muon
-  double beta1 = 0.9;            ///< adamw
-  double beta2 = 0.999;          ///< adamw
-  double epsilon = 1e-8;         ///< adamw
-  double weight_decay = 0.0;     ///< sgd: added to the gradient; adamw, muon: decoupled
-  bool decay_all = false;        ///< weight decay for biases and norms too
-  double clip = 0.0;             ///< largest norm of a gradient; 0: any
-  std::uint32_t slow_every = 0;  ///< steps between two of the slow momentum; 0: it is off
-  double slow_momentum = 0.5;
-  std::uint32_t batch = 64;  ///< samples a step of one peer
+  double lr = 0.05;           ///< the highest of the schedule
+  double adam_lr = 0.0003;    ///< muon: of what it leaves to adamw, at the same time
+  double momentum = 0.9;      ///< sgd, muon
+  bool nesterov = false;      ///< sgd, muon
+  double beta1 = 0.9;         ///< adamw
+  double beta2 = 0.999;       ///< adamw
+  double epsilon = 1e-8;      ///< adamw
+  double weight_decay = 0.0;  ///< sgd: added to the gradient; adamw, muon: decoupled
+  double clip = 0.0;          ///< largest norm of a gradient; 0: any
+  std::uint32_t batch = 64;   ///< samples a step of one peer
   /// A peer that is slower than most takes batches that are smaller by as much, down to this, and
   /// steps that are shorter by as much. 0: all batches are as large.
   std::uint32_t batch_min = 0;
@@ -58,10 +55,9 @@ struct Config {
   return config;
 }
 
-/// Whether devices have this update rule, so that a replica can be trained in their memory: sgd and
-/// adamw, without a slow momentum.
+/// Whether devices have this update rule, so that a replica can be trained in their memory.
 [[nodiscard]] inline bool can_reside(const Config& config) noexcept {
-  return config.optimizer != Optimizer::muon && config.slow_every == 0;
+  return config.optimizer != Optimizer::muon;
 }
 
 }  // namespace starling::train

@@ -37,10 +37,7 @@ std::vector<std::size_t> rows_of(const Graph& graph, std::size_t index, const Te
   return {rows};
 }
 
-bool decays(TensorKind kind, const Config& config) {
-  if (config.weight_decay == 0) return false;
-  return config.decay_all || kind == TensorKind::weight || kind == TensorKind::embedding;
-}
+bool decays(TensorKind kind) { return kind == TensorKind::weight || kind == TensorKind::embedding; }
 
 }  // namespace
 
@@ -53,7 +50,7 @@ std::vector<Group> make_groups(const Graph& graph, const Config& config) {
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
     const Tensor& tensor = graph.tensors[i];
     Group group{.rule = config.optimizer,
-                .decays = decays(tensor.kind, config),
+                .decays = config.weight_decay > 0 && decays(tensor.kind),
                 .offset = tensor.offset,
                 .size = tensor.size};
     if (config.optimizer == Optimizer::muon && !hidden[i]) group.rule = Optimizer::adamw;

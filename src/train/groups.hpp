@@ -20,8 +20,8 @@ struct Group {
 };
 
 /// The groups, without gaps and in order; neighbours differ. Weight decay applies to weights and
-/// embeddings, or with config.decay_all to everything. Muon applies to what hidden_matrices()
-/// lists, AdamW to the rest.
+/// embeddings, not to biases and norms. Muon applies to what hidden_matrices() lists, AdamW to the
+/// rest.
 [[nodiscard]] std::vector<Group> make_groups(const compute::Graph& graph, const Config& config);
 
 /// A part of the parameters as a dense row-major matrix.

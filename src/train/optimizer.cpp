@@ -14,14 +14,10 @@ namespace {
 constexpr std::string_view kMomentum = ".momentum";
 constexpr std::string_view kMean = ".mean";
 constexpr std::string_view kSquare = ".square";
-constexpr std::string_view kMoved = ".moved";
-constexpr std::string_view kSlow = ".slow";
 
-std::vector<std::string_view> kept_of(Optimizer rule, const Config& config) {
-  std::vector<std::string_view> kept{kMomentum};
-  if (rule == Optimizer::adamw) kept = {kMean, kSquare};
-  if (config.slow_every > 0) kept.insert(kept.end(), {kMoved, kSlow});
-  return kept;
+std::vector<std::string_view> kept_of(Optimizer rule) {
+  if (rule == Optimizer::adamw) return {kMean, kSquare};
+  return {kMomentum};
 }
 
 const Group& group_of(const std::vector<Group>& groups, const compute::Tensor& tensor) {
@@ -38,10 +34,6 @@ UpdateRule::UpdateRule(const Config& config, const compute::Graph& graph)
   std::size_t squares = 0;
   for (const Group& group : groups_) squares += group.rule == Optimizer::adamw ? group.size : 0;
   second_.resize(squares);
-  if (config.slow_every > 0) {
-    moved_.resize(first_.size());
-    slow_.resize(first_.size());
-  }
   if (config.optimizer != Optimizer::muon) return;
   matrices_ = hidden_matrices(graph);
   std::size_t elements = 0;
@@ -56,19 +48,6 @@ UpdateRule::UpdateRule(const Config& config, const compute::Graph& graph)
 
 void UpdateRule::apply(std::span<float> parameters, std::span<const float> gradient, float lr) {
   ASSERT(parameters.size() == first_.size() && gradient.size() == first_.size());
-  if (config_.slow_every == 0) return apply_rule(parameters, gradient, lr);
-  // moved_ gathers what this rule does to the parameters. What exchanges do to them in between
-  // stays out of it, or the slow momentum would repeat the averaging, too.
-  kernels::combine(moved_.size(), moved_.data(), 1.0F, parameters.data(), -1.0F);
-  apply_rule(parameters, gradient, lr);
-  kernels::combine(moved_.size(), moved_.data(), 1.0F, parameters.data(), 1.0F);
-  if (steps_ % config_.slow_every != 0 || lr == 0) return;
-  kernels::slow_momentum(moved_.size(), parameters.data(), moved_.data(), slow_.data(),
-                         static_cast<float>(config_.slow_momentum), lr);
-}
-
-void UpdateRule::apply_rule(std::span<float> parameters, std::span<const float> gradient,
-                            float lr) {
   const float scale = scale_of(gradient);
   float* const p = parameters.data();
   const float* const g = gradient.data();
@@ -189,11 +168,8 @@ base::Result<std::vector<UpdateRule::State>> UpdateRule::state() {
   }
   std::vector<State> state;
   for (const compute::Tensor& tensor : tensors_) {
-    for (const std::string_view kept : kept_of(group_of(groups_, tensor).rule, config_)) {
-      const std::span<float> values = kept == kSquare  ? std::span(second_)
-                                      : kept == kMoved ? std::span(moved_)
-                                      : kept == kSlow  ? std::span(slow_)
-                                                       : std::span(first_);
+    for (const std::string_view kept : kept_of(group_of(groups_, tensor).rule)) {
+      const std::span<float> values = kept == kSquare ? std::span(second_) : std::span(first_);
       const std::size_t at = kept == kSquare ? square_at(tensor.offset) : tensor.offset;
       state.push_back(
           {tensor.name + std::string(kept), tensor.shape, values.subspan(at, tensor.size)});
@@ -206,19 +182,9 @@ base::Status UpdateRule::restore(const TensorFile& file, std::uint64_t steps) {
   ASSERT(resident_ == nullptr);
   auto pieces = state();
   if (!pieces) return base::fail(pieces.error());
-  std::vector<State>& wanted = *pieces;
-  const auto found = [&](const State& piece) {
-    return std::ranges::find(file.entries(), piece.name, &TensorEntry::name);
-  };
-  const auto is_slow = [](const State& piece) {
-    return piece.name.ends_with(kMoved) || piece.name.ends_with(kSlow);
-  };
-  const bool has_slow = std::ranges::any_of(wanted, [&](const State& piece) {
-    return is_slow(piece) && found(piece) != file.entries().end();
-  });
-  if (!has_slow) std::erase_if(wanted, is_slow);
+  const std::vector<State>& wanted = *pieces;
   for (const State& piece : wanted) {
-    const auto entry = found(piece);
+    const auto entry = std::ranges::find(file.entries(), piece.name, &TensorEntry::name);
     if (entry == file.entries().end() || entry->shape != piece.shape ||
         entry->type != TensorType::f32) {
       return base::fail(
@@ -230,10 +196,6 @@ base::Status UpdateRule::restore(const TensorFile& file, std::uint64_t steps) {
   for (const State& piece : wanted) {
     if (auto copied = file.copy(piece.name, piece.shape, piece.values); !copied) return copied;
   }
-  if (!has_slow) {  // it begins now, with what this rule does from now on
-    std::ranges::fill(moved_, 0.0F);
-    std::ranges::fill(slow_, 0.0F);
-  }
   steps_ = steps;
   return {};
 }
@@ -242,7 +204,7 @@ base::Status check_state(const Config& config, const compute::Graph& graph) {
   const std::vector<Group> groups = make_groups(graph, config);
   std::vector<TensorView> views;
   for (const compute::Tensor& tensor : graph.tensors) {
-    for (const std::string_view kept : kept_of(group_of(groups, tensor).rule, config)) {
+    for (const std::string_view kept : kept_of(group_of(groups, tensor).rule)) {
       views.push_back({tensor.name + std::string(kept), tensor.shape, std::span<const float>()});
     }
   }
@@ -250,8 +212,7 @@ base::Status check_state(const Config& config, const compute::Graph& graph) {
 }
 
 std::size_t UpdateRule::memory_bytes() const noexcept {
-  return (first_.size() + second_.size() + update_.size() + moved_.size() + slow_.size()) *
-             sizeof(float) +
+  return (first_.size() + second_.size() + update_.size()) * sizeof(float) +
          (newton_schulz_ ? newton_schulz_->memory_bytes() : 0);
 }
 

@@ -35,18 +35,12 @@ namespace starling::train {
 ///     u = momentum * m + (1 - momentum) g
 ///     p *= 1 - lr * decay;  p -= lr * sqrt(max(1, rows / cols)) * NewtonSchulz(u)
 ///   and adamw for all other parameters, with config.adam_lr / config.lr of the learning rate.
-///
-/// With config.slow_every > 0, after every so many steps, in which this rule has moved the
-/// parameters by `moved` (SlowMo, Wang et al., arXiv:1910.00643, with alpha = 1; there it also
-/// counts what averaging did):
-///     p -= lr * slow_momentum * u;  u = slow_momentum * u - moved / lr
 class UpdateRule {
  public:
   /// A piece of the state: it belongs to a tensor of the model and has its shape.
   struct State {
     std::string
-        name;  ///< "layers.0.weight.momentum" of sgd and muon, ".mean" and ".square" of adamw,
-               ///< ".moved" and ".slow" where there is a slow momentum
+        name;  ///< "layers.0.weight.momentum" of sgd and muon, ".mean" and ".square" of adamw
     compute::Shape shape;
     std::span<float> values;  ///< lives as long as the rule, or until free_copy()
   };
@@ -73,17 +67,14 @@ class UpdateRule {
   void free_copy() noexcept;
   /// Steps so far: AdamW's t. Belongs to the state.
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
-  /// Takes the state from a checkpoint's optimizer file. A slow momentum that the file has nothing
-  /// of begins anew, and one that this rule lacks is passed over: a peer may choose it at each
-  /// start. Error (ErrorCode::data): the file holds the state of another optimizer or model; then
-  /// nothing has changed.
+  /// Takes the state from a checkpoint's optimizer file. Error (ErrorCode::data): the file holds
+  /// the state of another optimizer or model; then nothing has changed.
   [[nodiscard]] base::Status restore(const TensorFile& file, std::uint64_t steps);
 
   /// Of state and work space, on the host.
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
  private:
-  void apply_rule(std::span<float> parameters, std::span<const float> gradient, float lr);
   [[nodiscard]] float scale_of(std::span<const float> gradient) const;
   [[nodiscard]] compute::SgdUpdate sgd_update(float lr) const;
   [[nodiscard]] compute::AdamUpdate adam_update(double lr) const;
@@ -98,8 +89,6 @@ class UpdateRule {
   std::vector<Matrix> matrices_;  ///< of muon
   std::vector<float> first_;      ///< sgd, muon: momentum; adamw: mean of the gradients
   std::vector<float> second_;     ///< adamw: mean of their squares, of its groups alone
-  std::vector<float> moved_;      ///< by this rule, since the last step of the slow momentum
-  std::vector<float> slow_;       ///< the slow momentum
   std::vector<float> update_;     ///< muon: of one matrix
   std::optional<NewtonSchulz> newton_schulz_;
   compute::Resident* resident_ = nullptr;  ///< that has the state

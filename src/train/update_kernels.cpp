@@ -68,17 +68,6 @@ void moving_mean(std::size_t n, const float* __restrict g, float* __restrict m, 
 }
 
 STARLING_CLONES
-void slow_momentum(std::size_t n, float* __restrict p, float* __restrict moved, float* __restrict u,
-                   float momentum, float lr) {
-  for (std::size_t i = 0; i < n; ++i) {
-    const float s = momentum * u[i];
-    u[i] = unless_faded(s - moved[i] / lr);
-    p[i] -= lr * s;
-    moved[i] = 0;
-  }
-}
-
-STARLING_CLONES
 void scale(std::size_t n, float* v, float factor) {
   for (std::size_t i = 0; i < n; ++i) v[i] *= factor;
 }

@@ -25,9 +25,6 @@ void adamw(std::size_t n, float* p, const float* g, float* m, float* s,
 void moving_mean(std::size_t n, const float* g, float* m, float* u, float scale, float momentum,
                  bool nesterov);
 
-/// s = momentum * u;  u = s - moved / lr;  p -= lr * s;  moved = 0.
-void slow_momentum(std::size_t n, float* p, float* moved, float* u, float momentum, float lr);
-
 /// v *= factor.
 void scale(std::size_t n, float* v, float factor);
 /// v = keep * v + factor * w.

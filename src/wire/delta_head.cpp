@@ -12,9 +12,8 @@ namespace {
 constexpr std::uint8_t kSettled = 1;
 constexpr std::uint8_t kHash = 2;
 constexpr std::uint8_t kBuffers = 4;
-constexpr std::uint8_t kPush = 8;
-constexpr std::uint8_t kBandwidth = 16;
-constexpr std::uint8_t kAll = 31;
+constexpr std::uint8_t kBandwidth = 8;
+constexpr std::uint8_t kAll = 15;
 
 constexpr std::size_t kPadding = 7;  // frames pad metadata to 8 bytes
 
@@ -22,8 +21,7 @@ std::uint8_t contents_of(const Delta& delta) {
   const auto bit = [](bool is_there, std::uint8_t which) { return is_there ? which : 0; };
   return static_cast<std::uint8_t>(
       bit(delta.settled, kSettled) | bit(delta.mirror_hash.has_value(), kHash) |
-      bit(!delta.buffers.empty(), kBuffers) | bit(delta.push != 0, kPush) |
-      bit(delta.bandwidth != 0, kBandwidth));
+      bit(!delta.buffers.empty(), kBuffers) | bit(delta.bandwidth != 0, kBandwidth));
 }
 
 base::Result<DeltaHead> refuse(std::string text) {
@@ -41,7 +39,6 @@ std::vector<std::uint8_t> pack_head(const Delta& delta) {
   bytes.push_back(static_cast<std::uint8_t>(delta.degree));
   if (delta.mirror_hash) put_bytes(bytes, *delta.mirror_hash, 8);
   if (!delta.buffers.empty()) put_varint(bytes, delta.buffers.size());
-  if (delta.push != 0) put_float32(bytes, delta.push);
   if (delta.bandwidth != 0) put_bfloat16(bytes, delta.bandwidth);
   return bytes;
 }
@@ -58,7 +55,6 @@ base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes) {
   delta.degree = static_cast<std::uint16_t>(cursor.fixed(1));
   if ((contents & kHash) != 0) delta.mirror_hash = cursor.fixed(8);
   if ((contents & kBuffers) != 0) head.buffer_bytes = cursor.varint();
-  if ((contents & kPush) != 0) delta.push = cursor.float32();
   if ((contents & kBandwidth) != 0) delta.bandwidth = cursor.bfloat16();
   const auto rest = cursor.rest();
   const bool ends = rest.size() <= kPadding &&
@@ -67,7 +63,6 @@ base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes) {
   if (delta.degree < 1 || delta.degree > kDeltaDegreeMax) {
     return refuse(fmt::format("degree is not in 1 to {}", kDeltaDegreeMax));
   }
-  if (!is_amount(delta.push)) return refuse("weight is negative or not a number");
   if (!is_amount(delta.bandwidth)) {
     return refuse("bandwidth is not a number of bytes a second");
   }

@@ -6,7 +6,6 @@
 //   1 byte   degree
 //   8 bytes  mirror_hash
 //   varint   bytes of buffers at the end of the payload
-//   4 bytes  push, float32
 //   2 bytes  bandwidth, bfloat16
 #pragma once
 

@@ -168,7 +168,6 @@ void fields(Like<Delta> auto& delta, auto&& visit) {
   visit("settled", delta.settled, Any{});
   visit("payload", delta.payload, Payload{});
   visit("buffers", delta.buffers, Tail{});
-  visit("push", delta.push, Any{});
   visit("bandwidth", delta.bandwidth, Any{});
 }
 

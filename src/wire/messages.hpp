@@ -185,7 +185,6 @@ struct Delta {
   bool settled = false;    ///< the sender has made its last step, and this link agrees
   base::Buffer payload;    ///< elements, laid out as wire/delta_format.hpp says
   base::Buffer buffers{};  ///< float32 values, all of the sender's buffers; empty: not sent
-  float push = 0;          ///< weight that goes with it, under push-sum
   /// Bytes/s at which the receiver's own deltas came in here, rounded to 8 bits; 0: not known.
   float bandwidth = 0;
 };

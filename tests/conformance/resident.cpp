@@ -37,33 +37,31 @@ struct Neighbour {
 void exchange_with(Twins& twins, std::span<Neighbour> neighbours, const delta::Options& options,
                    std::uint64_t number, base::Rng& rng) {
   const base::PeerId self = peer(1);
-  std::vector<exchange::CommitInput> inputs;
+  std::vector<exchange::CommitJob> jobs;
   std::vector<base::Buffer> payloads(2 * neighbours.size());
   twins.both([&](Replica& replica) { replica.expect_deltas(neighbours.size()); });
   for (std::size_t k = 0; k < neighbours.size(); ++k) {
     exchange::test::train(neighbours[k].replica, rng, 0.1F);
     base::Buffer& own = payloads[2 * k] = twins.encode(neighbours[k].id, options);
     base::Buffer& their = payloads[2 * k + 1];
-    const auto sent = need(neighbours[k].replica.encode(self, options, their));
-    exchange::CommitInput input{.peer = neighbours[k].id,
-                                .exchange = base::ExchangeNumber{number},
-                                .own = own,
-                                .their = their,
-                                .w = 0.25F,
-                                .part = 0.5F};
-    input.own_push = input.their_push = sent.push;
-    inputs.push_back(input);
+    need(neighbours[k].replica.encode(self, options, their));
+    jobs.push_back({.peer = neighbours[k].id,
+                    .exchange = base::ExchangeNumber{number},
+                    .own = own,
+                    .their = their,
+                    .w = 0.25F,
+                    .part = 0.5F});
   }
   twins.train(rng, 0.1F);
   twins.both([&](Replica& replica) {
-    for (const auto& input : inputs) need(replica.stage(input));
+    for (const auto& job : jobs) need(replica.stage(job));
     replica.apply_staged();
   });
   for (std::size_t k = 0; k < neighbours.size(); ++k) {
-    exchange::CommitInput input = inputs[k];
-    std::swap(input.own, input.their);
-    input.peer = self;
-    need(neighbours[k].replica.stage(input));
+    exchange::CommitJob& job = jobs[k];
+    std::swap(job.own, job.their);
+    job.peer = self;
+    need(neighbours[k].replica.stage(job));
     neighbours[k].replica.apply_staged();
   }
 }
@@ -114,7 +112,6 @@ void replica_has_the_same_bits(const std::string& device) {
       exchanges_agree(device, graph, 0.0F,
                       {.mode = exchange::Mode::choco, .gamma = 0.3F, .mirror = mirror});
       exchanges_agree(device, graph, 0.5F, {.momentum = 0.6F, .ahead = 0.5F, .mirror = mirror});
-      exchanges_agree(device, graph, 0.0F, {.mode = exchange::Mode::push_sum, .mirror = mirror});
     }
   }
 }

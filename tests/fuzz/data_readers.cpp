@@ -15,7 +15,6 @@
 #include "base/hash.hpp"
 #include "data/gzip.hpp"
 #include "data/idx.hpp"
-#include "data/lzw.hpp"
 #include "data/npy.hpp"
 #include "data/vocabulary.hpp"
 #include "data/words.hpp"
@@ -39,11 +38,6 @@ void fuzz_idx(base::ByteView bytes) {
 void fuzz_npy(base::ByteView bytes) {
   const auto header = data::npy_header(bytes, "");
   if (header) ASSERT(header->values_at <= bytes.size());
-}
-
-void fuzz_lzw(base::ByteView bytes) {
-  const auto text = data::unpack_lzw(bytes, kUnpackedMax, "");
-  if (text) ASSERT(text->size() <= kUnpackedMax);
 }
 
 /// Pairs of bytes as merges, then a text to encode and decode.
@@ -105,7 +99,7 @@ void fuzz_state(base::ByteView bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   if (size == 0) return 0;
   const base::ByteView file(reinterpret_cast<const std::byte*>(bytes) + 1, size - 1);
-  switch (bytes[0] % 7) {
+  switch (bytes[0] % 6) {
     case 0:
       fuzz_idx(file);
       break;
@@ -113,15 +107,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       fuzz_npy(file);
       break;
     case 2:
-      fuzz_lzw(file);
-      break;
-    case 3:
       (void)data::unpack_idx(file, "");
       break;
-    case 4:
+    case 3:
       fuzz_safetensors(file);
       break;
-    case 5:
+    case 4:
       fuzz_state(file);
       break;
     default:

@@ -69,8 +69,6 @@ BOOST_AUTO_TEST_CASE(what_the_optimizer_holds_is_no_activation) {
   BOOST_TEST(training == 2 * copy);
   BOOST_TEST((memory_with({"train.optimizer=sgd", "train.momentum=0"}) ==
               std::array{activations, 2 * copy, copy}));
-  BOOST_TEST((memory_with({"train.optimizer=sgd", "train.slow_every=10"}) ==
-              std::array{activations, 4 * copy, copy}));
   const auto muon = memory_with({"train.optimizer=muon"});
   BOOST_TEST(muon[0] == activations);
   BOOST_TEST(muon[1] > training);
@@ -79,8 +77,8 @@ BOOST_AUTO_TEST_CASE(what_the_optimizer_holds_is_no_activation) {
   BOOST_TEST(pieces[1] == 3 * copy);
 }
 
-BOOST_AUTO_TEST_CASE(deltas_pushes_and_a_ring_are_counted) {
-  using Copies = std::array<std::uint64_t, 3>;  // of the parameters: deltas, pushes, ring
+BOOST_AUTO_TEST_CASE(deltas_and_a_ring_are_counted) {
+  using Copies = std::array<std::uint64_t, 2>;  // of the parameters: deltas, ring
   const auto memory_in = [](const std::string& mode, const std::string& shape = "swarm.peers=4") {
     const Ended ended =
         check("fashion-mlp.toml",
@@ -91,24 +89,22 @@ BOOST_AUTO_TEST_CASE(deltas_pushes_and_a_ring_are_counted) {
     const auto bytes = json["memory_bytes"];
     const auto copy = json["parameters"].get<std::uint64_t>() * sizeof(float);
     std::uint64_t sum = 0;
-    for (const auto& part : {"initial", "replica", "mirrors", "deltas", "pushes", "ring",
-                             "training", "activations", "saving", "data"}) {
+    for (const auto& part : {"initial", "replica", "mirrors", "deltas", "ring", "training",
+                             "activations", "saving", "data"}) {
       sum += bytes[part].get<std::uint64_t>();
     }
     BOOST_TEST(bytes["total"] == sum);
     return Copies{bytes["deltas"].get<std::uint64_t>() / copy,
-                  bytes["pushes"].get<std::uint64_t>() / copy,
                   bytes["ring"].get<std::uint64_t>() / copy};
   };
   // An index and a value of each element: what was found and chosen, and two deltas a link.
-  BOOST_TEST((memory_in("dense") == Copies{20, 0, 0}));
-  BOOST_TEST((memory_in("push-sum") == Copies{0, 8, 0}));
-  BOOST_TEST((memory_in("none") == Copies{0, 0, 0}));
+  BOOST_TEST((memory_in("dense") == Copies{20, 0}));
+  BOOST_TEST((memory_in("none") == Copies{0, 0}));
   // All but the middle of a star have one link.
-  BOOST_TEST((memory_in("push-sum", "swarm.hub=peer-1") == Copies{0, 2, 0}));
+  BOOST_TEST((memory_in("dense", "swarm.hub=peer-1") == Copies{8, 0}));
   // Gradients that are averaged, the last means, and what came early.
-  BOOST_TEST((memory_in("allreduce") == Copies{0, 0, 3}));
-  BOOST_TEST((memory_in("local") == Copies{0, 0, 3}));
+  BOOST_TEST((memory_in("allreduce") == Copies{0, 3}));
+  BOOST_TEST((memory_in("local") == Copies{0, 3}));
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_shape_names_the_layer_and_both_shapes) {

@@ -9,6 +9,7 @@
 #include "control_client.hpp"
 #include "harness.hpp"
 #include "report/peer_file.hpp"
+#include "tests/swarm_summary.hpp"
 
 namespace starling::integration {
 namespace {
@@ -104,7 +105,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_swarm_command_lets_all_its_peers_leave) {
   swarm.process.signal(SIGINT);
   swarm.process.signal(SIGTERM);  // no second Ctrl-C
   BOOST_TEST(swarm.process.wait().value_or(-1) == 0);
-  const auto summary = report::swarm_summary_from_json(text_of(swarm.dir + "/summary.json"));
+  const auto summary = testing::read_swarm_summary(text_of(swarm.dir + "/summary.json"));
   BOOST_TEST_REQUIRE(summary.has_value(), swarm.process.err());
   BOOST_TEST(summary->peers.size() == 2U);
   for (const report::PeerSummary& peer : summary->peers) BOOST_TEST(peer.end == "left");

@@ -7,6 +7,7 @@
 
 #include "harness.hpp"
 #include "report/peer_file.hpp"
+#include "tests/swarm_summary.hpp"
 
 namespace starling::integration {
 namespace {
@@ -23,7 +24,7 @@ report::SwarmSummary run_swarm(const testing::TemporaryFolder& folder, const Arg
   }
   const Ended ended = run(folder, arguments);
   BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
-  auto summary = report::swarm_summary_from_json(ended.out);
+  auto summary = testing::read_swarm_summary(ended.out);
   BOOST_TEST_REQUIRE(summary.has_value(), ended.out);
   BOOST_TEST_REQUIRE(summary->peers.size() == 4);
   return std::move(*summary);
@@ -83,8 +84,7 @@ BOOST_AUTO_TEST_CASE(a_swarm_goes_on_when_nobody_reads_what_it_prints_any_more) 
                  program(), mlp_run_file(), dir},
                 folder / "swarm");
   BOOST_TEST(swarm.wait().has_value());
-  BOOST_TEST(report::swarm_summary_from_json(text_of(dir + "/summary.json")).has_value(),
-             swarm.err());
+  BOOST_TEST(testing::read_swarm_summary(text_of(dir + "/summary.json")).has_value(), swarm.err());
 }
 
 BOOST_AUTO_TEST_CASE(a_swarm_goes_on_where_it_was_and_starts_anew_only_when_told_to) {
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_swarm_goes_on_where_it_was_and_starts_anew_only_when_told
                         "--set", "run.samples=" + samples};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Ended ended = run(folder, arguments);
-    const auto summary = report::swarm_summary_from_json(ended.out);
+    const auto summary = testing::read_swarm_summary(ended.out);
     return ended.code == 0 && summary ? summary->swarm.steps : 0;
   };
   BOOST_TEST(steps_of({}, "12800") >= 200U);
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_could_not_save_takes_nothing_from_the_summary) 
                                    "--set", "run.samples=6000"});
   BOOST_TEST(ended.code.value_or(-1) == 0, ended.err);
   BOOST_TEST(has(ended.err, "peer-2 failed"), ended.err);
-  const auto summary = report::swarm_summary_from_json(ended.out);
+  const auto summary = testing::read_swarm_summary(ended.out);
   BOOST_TEST_REQUIRE(summary.has_value(), ended.out);
   BOOST_TEST(summary->peers.size() == 2U);
   BOOST_TEST(!summary->distance.has_value());

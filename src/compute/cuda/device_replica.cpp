@@ -113,11 +113,6 @@ Result<DeviceReplica::MirrorId> DeviceReplica::add_mirror(base::LargeFloats valu
   return next_++;
 }
 
-Status DeviceReplica::set_mirror(MirrorId mirror, base::LargeFloats values) {
-  ASSERT(values.size() == size_);
-  return copy_in_mirror(at(mirror), values);
-}
-
 Status DeviceReplica::copy_in_mirror(std::byte* to, const base::LargeFloats& values) {
   if (mirror_type_ == MirrorType::float32) {
     return copy_in(queue_, to, std::span<const float>(values));
@@ -290,18 +285,6 @@ Status DeviceReplica::commit_alone(const CommitStep& step) {
   if (ran) ran = queue_.run(KernelWork{CommitAll<M>{sides, size_}, size_});
   if (ran) ran = queue_.run(KernelWork{CommitPut<M>{sides, own, their, aside}, touched});
   return ran;
-}
-
-Status DeviceReplica::push(MirrorId mine, MirrorId theirs, float out, float in) {
-  return by_type([&]<class M>(M) {
-    return queue_.run(KernelWork{Push<M>{.y = y(),
-                                         .mine = reinterpret_cast<const M*>(at(mine)),
-                                         .theirs = reinterpret_cast<const M*>(at(theirs)),
-                                         .out = out,
-                                         .in = in,
-                                         .n = size_},
-                                 size_});
-  });
 }
 
 }  // namespace starling::compute::cuda

@@ -32,7 +32,6 @@ class DeviceReplica final : public ReplicaMemory {
   base::Status write(std::span<const float> values) override;
   base::Status release() override;
   base::Result<MirrorId> add_mirror(base::LargeFloats values) override;
-  base::Status set_mirror(MirrorId mirror, base::LargeFloats values) override;
   void free_mirror(MirrorId mirror) override;
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
   base::Result<std::uint64_t> hash(MirrorId mirror) override;
@@ -44,7 +43,6 @@ class DeviceReplica final : public ReplicaMemory {
   base::Result<Squares> squares(MirrorId mirror, std::size_t first, std::size_t every) override;
   base::Status reserve_commit(const CommitStep& step) override;
   base::Status commit(std::span<const CommitStep> steps) override;
-  base::Status push(MirrorId mine, MirrorId theirs, float out, float in) override;
 
  private:
   struct Block {

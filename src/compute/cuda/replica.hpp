@@ -349,28 +349,4 @@ struct ReleaseSent {
   }
 };
 
-/// y += in (theirs - y) - out (mine - y). One call for kWide elements.
-template <class M>
-struct Push {
-  static constexpr std::size_t kWide = kFour;
-
-  float* y;
-  const M* mine;
-  const M* theirs;
-  float out;
-  float in;
-  std::size_t n;
-
-  STARLING_BOTH void operator()(std::size_t i) const {
-    const std::size_t size = in_four(i, n);
-    Four sum = load_four(y + i, size);
-    const Four own = load_four(mine + i, size);
-    const Four their = load_four(theirs + i, size);
-    for (std::size_t k = 0; k < kFour; ++k) {
-      sum.of[k] += times(in, their.of[k] - sum.of[k]) - times(out, own.of[k] - sum.of[k]);
-    }
-    store_four(sum, y + i, size);
-  }
-};
-
 }  // namespace starling::compute::cuda

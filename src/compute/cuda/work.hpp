@@ -41,8 +41,8 @@ using Kernel = std::variant<
     RunSquares<float>, RunSquares<std::uint16_t>, Release, AddDelta, CommitLinks<1>, CommitLinks<2>,
     CommitLinks<4>, CommitLinks<kLinksAtOnce>, CommitTouched<float>, CommitTouched<std::uint16_t>,
     CommitAll<float>, CommitAll<std::uint16_t>, CommitPut<float>, CommitPut<std::uint16_t>,
-    ReleaseSent, Push<float>, Push<std::uint16_t>, SpreadParameters, AddShare, AddLoss, RowSquares,
-    FinishNorm, UpdateSgd, UpdateAdam>;
+    ReleaseSent, SpreadParameters, AddShare, AddLoss, RowSquares, FinishNorm, UpdateSgd,
+    UpdateAdam>;
 
 template <class K>
 concept RowKernel = requires {

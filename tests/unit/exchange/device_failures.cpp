@@ -48,9 +48,6 @@ class Device final : public compute::ReplicaMemory {
     if (!mirrors) return base::fail(mirrors.error());
     return memory_.add_mirror(std::move(values));
   }
-  base::Status set_mirror(MirrorId mirror, base::LargeFloats values) override {
-    return memory_.set_mirror(mirror, std::move(values));
-  }
   void free_mirror(MirrorId mirror) override { memory_.free_mirror(mirror); }
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override {
     if (!copies) return base::fail(copies.error());
@@ -76,9 +73,6 @@ class Device final : public compute::ReplicaMemory {
   base::Status reserve_commit(const CommitStep&) override { return committing; }
   base::Status commit(std::span<const CommitStep> steps) override {
     return commits ? memory_.commit(steps) : commits;
-  }
-  base::Status push(MirrorId mine, MirrorId theirs, float out, float in) override {
-    return memory_.push(mine, theirs, out, in);
   }
 
  private:
@@ -284,20 +278,6 @@ BOOST_AUTO_TEST_CASE(a_delta_that_there_is_no_room_for_changes_nothing) {
   }
   const auto outcome = run(commit_job('a', delta, delta), there.replica, {0});
   BOOST_TEST((std::get<Committed>(*outcome).result == CommitResult::applied));
-}
-
-BOOST_AUTO_TEST_CASE(a_push_that_came_needs_no_room_beside_the_mirrors) {
-  There there(0.0F, {.mode = Mode::push_sum});
-  BOOST_REQUIRE(there.replica.open_fresh(peer_named('a')).has_value());
-  base::Buffer keyframe;
-  const auto sent = there.replica.encode(peer_named('a'), {}, keyframe);
-  BOOST_REQUIRE(sent.has_value());
-  there.device.mirrors = failed(ErrorCode::no_room);
-  CommitJob job = commit_job('a', keyframe, keyframe);
-  job.own_push = job.their_push = sent->push;
-  const auto outcome = run(job, there.replica, {0});
-  BOOST_TEST((std::get<Committed>(*outcome).result == CommitResult::applied));
-  BOOST_TEST(there.replica.status().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(what_this_end_wrote_itself_is_not_held_against_the_other) {

@@ -33,12 +33,12 @@ Pace used(const Config& config) {
 }
 
 /// Of a link whose line is not known.
-double density_of(const Pace& pace, double drift, std::size_t links) {
-  return pace.budget(kUsual, drift, {}, links).density;
+double density_of(const Pace& pace, std::size_t links) {
+  return pace.budget(kUsual, {}, links).density;
 }
 
 /// What a link with that line may carry, between steps of 50 ms and deltas each second one.
-DeltaBudget on(const Line& line) { return used({.every = 2}).budget(kUsual, 0.1, line, 4); }
+DeltaBudget on(const Line& line) { return used({.every = 2}).budget(kUsual, line, 4); }
 
 double megabits(double bytes, Duration time) {
   return bytes * 8e-6 / starling::base::seconds(time);
@@ -51,43 +51,28 @@ BOOST_AUTO_TEST_SUITE(pace)
 BOOST_AUTO_TEST_CASE(without_limits_all_is_as_the_run_file_says) {
   const Pace pace = used({.every = 3});
   BOOST_TEST(pace.every(4) == 3U);
-  BOOST_TEST(density_of(pace, 0.1, 4) == kUsual);
+  BOOST_TEST(density_of(pace, 4) == kUsual);
   BOOST_TEST(pace.upload_time(1'000'000, 4).count() == 0);
-  BOOST_TEST(pace.budget(kUsual, 0.1, {}, 4).lag_factor_max == kLagFactorMax);
+  BOOST_TEST(pace.budget(kUsual, {}, 4).lag_factor_max == kLagFactorMax);
 }
 
 BOOST_AUTO_TEST_CASE(densities_follow_a_link_s_share_of_the_upload) {
   // 10 kB each 100 ms are 0.8 Mbit/s a link.
   for (const double of_usual : {0.25, 1.0, 4.0}) {
     const Pace pace = used({.every = 2, .upload_limit = 2 * 0.8 * of_usual});
-    const double density = density_of(pace, 0.1, 2);
+    const double density = density_of(pace, 2);
     const double used_up = megabits(kWholeBytes * density, 100ms);
     BOOST_TEST(used_up <= 0.8 * of_usual);
     BOOST_TEST(used_up > 0.9 * 0.8 * of_usual);
-    BOOST_TEST(pace.budget(kUsual, 0.1, {}, 2).lag_factor_max == 1.0);
+    BOOST_TEST(pace.budget(kUsual, {}, 2).lag_factor_max == 1.0);
   }
 }
 
 BOOST_AUTO_TEST_CASE(within_bounds) {
-  BOOST_TEST(density_of(used({.every = 2, .upload_limit = 1e-6}), 0.1, 2) ==
-             kUsual / kDensityFactorMax);
-  BOOST_TEST(density_of(used({.every = 2, .upload_limit = 1e6}), 0.1, 2) ==
-             kUsual * kDensityFactorMax);
+  BOOST_TEST(density_of(used({.every = 2, .upload_limit = 1e-6}), 2) == kUsual / kDensityFactorMax);
+  BOOST_TEST(density_of(used({.every = 2, .upload_limit = 1e6}), 2) == kUsual * kDensityFactorMax);
   const Pace fresh({.upload_limit = 1});
-  BOOST_TEST(density_of(fresh, 0.1, 2) == kUsual);  // nothing is known yet
-}
-
-BOOST_AUTO_TEST_CASE(densities_follow_drift_around_the_critical_one) {
-  const Pace pace({.critical_drift = 0.1});
-  BOOST_TEST(density_of(pace, 0.1, 4) == kUsual, boost::test_tools::tolerance(1e-12));
-  BOOST_TEST(density_of(pace, 0.2, 4) == 2 * kUsual, boost::test_tools::tolerance(1e-12));
-  BOOST_TEST(density_of(pace, 0.05, 4) == kUsual / 2, boost::test_tools::tolerance(1e-12));
-  BOOST_TEST(density_of(pace, 100, 4) == kUsual * kDriftFactorMax);
-  BOOST_TEST(density_of(pace, 1e-6, 4) == kUsual / kDriftFactorMax);
-  BOOST_TEST(density_of(pace, 0, 4) == kUsual);  // not known yet
-  // A line that is limited is used as it is, and no more.
-  const Config limited{.every = 2, .critical_drift = 0.01, .upload_limit = 2};
-  BOOST_TEST(density_of(used(limited), 0.1, 2) == density_of(used(limited), 0.001, 2));
+  BOOST_TEST(density_of(fresh, 2) == kUsual);  // nothing is known yet
 }
 
 BOOST_AUTO_TEST_CASE(a_narrow_line_carries_what_it_can_between_two_deltas) {

@@ -1,7 +1,6 @@
 // Tracked link averaging against its formulas, to the bit.
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -55,66 +54,6 @@ struct Plain {
     }
   }
 };
-
-constexpr Averaging kPushSum{.mode = Mode::push_sum};
-
-/// Numbers of two peers that share a link.
-using Ends = std::pair<std::uint8_t, std::uint8_t>;
-
-// An exchange of pushes on each of some links; all are written before any is committed.
-void push_round(std::vector<Replica>& all, std::span<const Ends> links) {
-  struct Pushed {
-    Buffer payload;
-    float weight = 0;
-  };
-  std::vector<std::array<Pushed, 2>> pushes(links.size());
-  const auto write = [&](std::uint8_t from, std::uint8_t to, Pushed& pushed) {
-    const auto stats = all[from].encode(peer(to), {}, pushed.payload);
-    BOOST_REQUIRE(stats.has_value());
-    pushed.weight = stats->push;
-  };
-  const auto take = [&](std::uint8_t at, std::uint8_t from, const Pushed& own,
-                        const Pushed& their) {
-    commit(all[at], {.peer = peer(from),
-                     .own = own.payload,
-                     .their = their.payload,
-                     .w = 0.5F,
-                     .own_push = own.weight,
-                     .their_push = their.weight});
-  };
-  for (std::size_t k = 0; k < links.size(); ++k) {
-    write(links[k].first, links[k].second, pushes[k][0]);
-    write(links[k].second, links[k].first, pushes[k][1]);
-  }
-  for (std::size_t k = 0; k < links.size(); ++k) {
-    const auto [a, b] = links[k];
-    take(a, b, pushes[k][0], pushes[k][1]);
-    take(b, a, pushes[k][1], pushes[k][0]);
-    BOOST_REQUIRE(mirrors_equal(all[a], peer(a), all[b], peer(b)));
-  }
-}
-
-void require_weights_of(const std::vector<Replica>& all) {
-  double weights = 0;
-  for (const Replica& replica : all) {
-    BOOST_REQUIRE(replica.weight() > 0);
-    weights += replica.weight();
-  }
-  BOOST_REQUIRE(std::abs(weights - static_cast<double>(all.size())) < 1e-5);
-}
-
-// `moved`: by how much local steps moved all replicas together.
-void require_conserved(const std::vector<Replica>& all, std::span<const float> initial,
-                       std::span<const double> moved) {
-  std::vector<double> left(moved.begin(), moved.end());
-  for (const Replica& replica : all) {
-    const auto x = x_of(replica);
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      left[i] -= replica.weight() * (static_cast<double>(x[i]) - static_cast<double>(initial[i]));
-    }
-  }
-  for (const double rest : left) BOOST_REQUIRE(std::abs(rest) < 1e-4);
-}
 
 const auto kMirrorTypes = boost::unit_test::data::make({MirrorType::float32, MirrorType::bfloat16});
 
@@ -305,111 +244,6 @@ BOOST_DATA_TEST_CASE(zeros_of_either_sign_stay_bit_equal, kMirrorTypes) {
     meet(a, peer(1), b, peer(2), 0.5F, {.density = 1.0, .bits = 8});
     BOOST_TEST(mirrors_equal(a, peer(1), b, peer(2)));
   }
-}
-
-// Far from where the run started, so that a difference to its start would be coarse in 8 bits.
-BOOST_AUTO_TEST_CASE(pushes_lead_closer_to_agreement_than_8_bits_of_the_whole_way_would) {
-  constexpr std::uint64_t kSeed = 90;
-  Rng rng(kSeed);
-  const auto initial = noises(5000, rng, 0.01F);
-  const auto way = noises(5000, rng);
-  std::vector<Replica> all;
-  for (int i = 0; i < 2; ++i) {
-    Replica& replica = all.emplace_back(initial, 0.0F, BufferSpec{}, kPushSum);
-    BOOST_REQUIRE(replica.open_fresh(peer(i == 0 ? 1 : 0)).has_value());
-    std::ranges::transform(replica.trained(), way, replica.trained().begin(), std::plus<>());
-    train(replica, rng, 0.1F);
-  }
-  for (int t = 0; t < 30; ++t) push_round(all, std::array{Ends{0, 1}});
-  BOOST_TEST_CONTEXT("seed " << kSeed) {
-    BOOST_TEST(distance(x_of(all[0]), x_of(all[1])) < 1e-5);
-    BOOST_TEST(all[0].distance(peer(1), MirrorOf::mine) < 1e-5);
-    BOOST_TEST(all[0].distance(peer(1), MirrorOf::theirs) < 1e-5);
-  }
-}
-
-// A line of three, whose middle has two neighbours: what is averaged without agreed weights is
-// right only with the weights that are pushed along.
-BOOST_AUTO_TEST_CASE(pushes_conserve_vectors_and_weights_and_lead_to_their_mean) {
-  constexpr std::uint64_t kSeed = 87;
-  Rng rng(kSeed);
-  constexpr std::size_t kN = 2500;
-  const auto initial = noises(kN, rng);
-  std::vector<Replica> all;
-  for (int i = 0; i < 3; ++i) all.emplace_back(initial, 0.0F, BufferSpec{}, kPushSum);
-  constexpr std::array kLine{Ends{0, 1}, Ends{1, 2}};
-  for (const auto& [a, b] : kLine) {
-    BOOST_REQUIRE(all[a].open_fresh(peer(b)).has_value());
-    BOOST_REQUIRE(all[b].open_fresh(peer(a)).has_value());
-  }
-  std::vector<double> sum(kN, 0.0);
-  for (Replica& replica : all) {
-    train(replica, rng, 0.5F);
-    for (std::size_t i = 0; i < kN; ++i) {
-      sum[i] += static_cast<double>(x_of(replica)[i]) - static_cast<double>(initial[i]);
-    }
-  }
-  for (int t = 0; t < 60; ++t) {
-    // Now and then both links at once, so that pushes are on their way when others leave.
-    const std::size_t first = rng.below(2);
-    push_round(all, std::span(kLine).subspan(first, 1 + rng.below(2 - first)));
-    require_weights_of(all);
-  }
-  require_conserved(all, initial, sum);
-  std::vector<float> mean(kN);
-  for (std::size_t i = 0; i < kN; ++i) mean[i] = initial[i] + static_cast<float>(sum[i] / 3);
-  for (const Replica& replica : all) {
-    BOOST_TEST_CONTEXT("seed " << kSeed << ", weight " << replica.weight()) {
-      BOOST_TEST(distance(mean, x_of(replica)) < 0.01);
-    }
-  }
-}
-
-// Or it would be turned away by everybody from then on.
-BOOST_AUTO_TEST_CASE(who_is_given_too_much_weight_pushes_no_more_than_others_take) {
-  Replica a(std::vector<float>(500, 1.0F), 0.0F, {}, kPushSum);
-  for (const std::uint8_t other : {2, 3}) BOOST_REQUIRE(a.open_fresh(peer(other)).has_value());
-  for (int t = 0; t < 8; ++t) {
-    for (const std::uint8_t other : {2, 3}) {
-      Buffer own;
-      const auto stats = a.encode(peer(other), {}, own);
-      BOOST_REQUIRE(stats.has_value());
-      BOOST_TEST(stats->push <= kPushMax);
-      commit(a, {.peer = peer(other),
-                 .own = own,
-                 .their = own,
-                 .w = 0.5F,
-                 .own_push = stats->push,
-                 .their_push = kPushMax});
-    }
-  }
-  BOOST_TEST(a.weight() > 2.0 * kPushMax);
-  a.close(peer(2));
-  Buffer own;
-  BOOST_TEST(a.encode(peer(3), {}, own).value().push == kPushMax);
-}
-
-BOOST_AUTO_TEST_CASE(a_push_that_is_malformed_changes_nothing) {
-  Rng rng(88);
-  const auto initial = noises(500, rng);
-  Replica a(initial, 0.0F, {}, kPushSum);
-  BOOST_REQUIRE(a.open_fresh(peer(2)).has_value());
-  train(a, rng, 0.1F);
-  Buffer own;
-  const auto stats = a.encode(peer(2), {}, own);
-  BOOST_REQUIRE(stats.has_value());
-  const auto x = x_of(a);
-  Buffer their = own;
-  their.pop_back();
-  const auto status = a.stage({.peer = peer(2),
-                               .own = own,
-                               .their = their,
-                               .w = 0.5F,
-                               .own_push = stats->push,
-                               .their_push = 0.5F});
-  BOOST_TEST(!status.has_value());
-  BOOST_TEST(same(x_of(a), x));
-  BOOST_TEST(a.weight() == 1.0);
 }
 
 // Mirrors in bfloat16 are as coarse as 1/128 of a value; what two replicas come nearer by at a

@@ -65,12 +65,13 @@ inline delta::Elements decoded(const base::Buffer& bytes, std::size_t n) {
 
 /// `values` and a delta.
 inline std::vector<float> with_delta(std::vector<float> values, const base::Buffer& bytes) {
-  delta::apply(decoded(bytes, values.size()), values);
+  const delta::Elements delta = decoded(bytes, values.size());
+  for (std::size_t k = 0; k < delta.size(); ++k) values[delta.indices[k]] += delta.values[k];
   return values;
 }
 
-inline void commit(Replica& replica, const CommitInput& input) {
-  const auto status = replica.stage(input);
+inline void commit(Replica& replica, const CommitJob& job) {
+  const auto status = replica.stage(job);
   BOOST_REQUIRE_MESSAGE(status.has_value(), (status ? std::string() : status.error().text));
   replica.apply_staged();
 }

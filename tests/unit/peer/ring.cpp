@@ -62,8 +62,7 @@ BOOST_AUTO_TEST_SUITE(ring)
 BOOST_AUTO_TEST_CASE(all_peers_of_an_all_reduce_take_the_same_steps) {
   check(true, "allreduce", {},
         {"swarm.peers=3", "train.batch=16", "train.lr=0.3", "train.momentum=0.5",
-         "train.nesterov=true", "train.weight_decay=0.1", "train.decay_all=true", "train.clip=1",
-         "train.slow_every=10", "train.slow_momentum=0.2", "train.schedule=cosine",
+         "train.nesterov=true", "train.weight_decay=0.1", "train.clip=1", "train.schedule=cosine",
          "train.warmup=0.1", "train.final_lr=0.1", "train.step_factor=0.5"});
   check(true, "allreduce", {"train.optimizer=adamw"},
         {"train.beta1=0.8", "train.beta2=0.9", "train.epsilon=1e-6"});

@@ -244,4 +244,24 @@ BOOST_AUTO_TEST_CASE(a_fabric_has_a_name_and_ports) {
              std::string::npos);
 }
 
+// Version 0.1 wrote all keys to a peer's folder.
+BOOST_AUTO_TEST_CASE(keys_that_are_gone_are_passed_over_at_their_default_and_refused_otherwise) {
+  const std::string defaults =
+      "[exchange]\nstart_fraction = 0.1\nstart_factor = 1\ncritical_drift = 0.0\n"
+      "settle_bits = 1\nstale = 0.25\n";
+  BOOST_TEST(parse({}, kRunFile + defaults).has_value());
+  const std::vector<std::string> of_train = {"train.decay_all=false", "train.slow_every=0",
+                                             "train.slow_momentum=0.5"};
+  BOOST_TEST(parse(of_train).has_value());
+  BOOST_TEST(error_of({"exchange.critical_drift=0.1"}) ==
+             "--set exchange.critical_drift=0.1: exchange.critical_drift: this key is gone: "
+             "densities do not follow the drift: raise exchange.density");
+  BOOST_TEST(error_of({"train.decay_all=true"}).find("this key is gone") != std::string::npos);
+  std::vector<std::string> notes;
+  const auto own = parse_run_file(kRunFile + "[exchange]\nstale = 0.5\n", "f", {}, false, &notes);
+  BOOST_REQUIRE(own.has_value());
+  BOOST_REQUIRE(notes.size() == 1U);
+  BOOST_TEST(notes[0].find("exchange.stale: this key is gone") != std::string::npos, notes[0]);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -311,7 +311,7 @@ BOOST_AUTO_TEST_CASE(whose_run_is_over_does_not_restart) {
 
 BOOST_AUTO_TEST_CASE(nearly_all_exchanges_are_added_up) {
   for (const int count : {2, 6}) {
-    for (const char* mode : {"tracked", "choco", "dense", "push-sum"}) {
+    for (const char* mode : {"tracked", "choco", "dense"}) {
       const Report report = run_it(plan_of(
           fmt::format("duration = 90\n[peers]\ncount = {}\n[run]\nset = [\"exchange.mode='{}'\"]\n"
                       "[[timeline]]\nkind = \"kill\"\nat = 40\npeers = [1]\nfor = 5\n",

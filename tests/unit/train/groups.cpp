@@ -80,16 +80,13 @@ BOOST_AUTO_TEST_CASE(without_decay_sgd_and_adamw_have_one_group) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(decay_leaves_biases_and_norms_alone_unless_told_otherwise) {
+BOOST_AUTO_TEST_CASE(decay_leaves_biases_and_norms_alone) {
   const Graph graph = images();
   constexpr auto kSgd = Optimizer::sgd;
   const std::vector<Group> expected{{kSgd, true, 0, 288},   {kSgd, false, 288, 24},
                                     {kSgd, true, 312, 512}, {kSgd, false, 824, 16},
                                     {kSgd, true, 840, 48},  {kSgd, false, 888, 3}};
   BOOST_TEST(make_groups(graph, {.weight_decay = 0.1}) == expected,
-             boost::test_tools::per_element());
-  const std::vector<Group> all{{kSgd, true, 0, 891}};
-  BOOST_TEST(make_groups(graph, {.weight_decay = 0.1, .decay_all = true}) == all,
              boost::test_tools::per_element());
 }
 

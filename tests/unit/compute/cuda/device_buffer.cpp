@@ -187,17 +187,16 @@ BOOST_AUTO_TEST_CASE(a_delta_of_a_neighbour_that_does_not_fit_leaves_room_for_th
   BOOST_TEST(!memory.decode(coded(size, all), *delta).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(an_estimate_of_the_drift_and_new_values_of_a_mirror_need_no_room) {
+BOOST_AUTO_TEST_CASE(an_estimate_of_the_drift_needs_no_room) {
   // More runs than are taken at once.
   std::size_t reserve = 0;
   Nearly nearly({.reserve = &reserve}, layer(800));
   ReplicaMemory& memory = nearly.memory;
   const std::size_t size = memory.size();
-  const auto mirror = need(memory.add_mirror(base::LargeFloats(size)));
+  const auto mirror = need(memory.add_mirror(base::LargeFloats(size, 1.0F)));
   need(memory.write(std::vector<float>(size, 3.0F)));
   reserve = ~std::size_t{0};
   BOOST_TEST(!memory.add_mirror(base::LargeFloats(size)).has_value());
-  need(memory.set_mirror(mirror, base::LargeFloats(size, 1.0F)));
   for (const std::size_t every : {1, 2}) {
     const Squares squares = need(memory.squares(mirror, 1, every));
     double count = 0;

@@ -13,11 +13,11 @@ import subprocess
 import sys
 import tempfile
 
-SHARED = re.compile(r"(AddDelta|CommitLinks|CommitTouched|CommitAll|CommitPut|Push|SampleDifference|FindLargest|TakeChosen|"
+SHARED = re.compile(r"(AddDelta|CommitLinks|CommitTouched|CommitAll|CommitPut|SampleDifference|FindLargest|TakeChosen|"
                     r"FitScales|PackValues|UnpackValues|ReleaseSent|Release)(?:I([ft])E)?")
 # Each for mirrors in float32 and bfloat16, TakeChosen also of what was found; and those without, CommitLinks for 1,
 # 2, 4 and 8 links.
-KERNELS = 2 * 7 + 1 + 10
+KERNELS = 2 * 6 + 1 + 10
 
 
 def entries(ptx):
