@@ -51,7 +51,7 @@ struct Config {
   double momentum_gain = 1;   ///< tracked: how far momentum carries on what was sent, in all
   MirrorType mirror = MirrorType::float32;
   double gamma = 0.2;             ///< choco: consensus step size, 0 to 1
-  double outer_lr = 0.7;          ///< local: learning rate of train::OuterStep, which ends a round
+  double outer_lr = 0.7;          ///< local: learning rate of ring::OuterStep, which ends a round
   double outer_momentum = 0.9;    ///< local: momentum of that step
   double finish_fraction = 0.05;  ///< part of the run that has finish_factor
   double finish_factor = 1.0;     ///< density multiplier at the end

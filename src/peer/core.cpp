@@ -38,16 +38,6 @@ Config completed(Config config, const KnownAddresses& known) {
   return config;
 }
 
-std::optional<RingSeat> seat_of(const base::PeerId& self, const Config& config,
-                                base::StepNumber first, std::uint64_t life) {
-  if (!exchange::uses_ring(config.exchange.mode)) return std::nullopt;
-  return RingSeat({.self = self,
-                   .peers = config.peers,
-                   .elements = config.parameter_count + config.buffer_count,
-                   .first = first,
-                   .life = life});
-}
-
 /// The member table as reach looks at it.
 class Table final : public reach::Members {
  public:
@@ -73,16 +63,7 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
       self_(std::move(self)),
       shards_(shards),
       membership_(config_.membership, self_, signer, rng.fork()),
-      exchange_({.config = config_.exchange,
-                 .elements = config_.parameter_count,
-                 .buffers = config_.buffer_count,
-                 .samples_target = config_.target_samples,
-                 .has_state = resume.step.value > 0,
-                 .step = resume.step,
-                 .samples = resume.samples,
-                 .progress = resume.progress},
-                rng.fork()),
-      ring_(seat_of(self_.id, config_, resume.step.next(), rng())),
+      agreement_(config_, self_.id, resume, rng),
       reach_(config_.relay, self_.id, self_.addresses, config_.secure, rng.fork()),
       addresses_(self_.addresses),
       knows_run_(self_.has_replica),
@@ -135,16 +116,10 @@ void Core::expire_parts(base::Time now, Outbox& out) {
     take_reach(actions, now, out);
     if (phase_ == Phase::done) return;
   }
-  if (is_due(exchange_.next_deadline(), now)) {
-    exchange::Outbox actions;
-    exchange_.expire(now, actions);
-    take_exchange(actions, now, out);
-    if (phase_ == Phase::done) return;
-  }
-  if (ring_ && is_due(ring_->next_deadline(), now)) {
-    std::vector<RingSeat::Action> actions;
-    ring_->expire(now, actions);
-    take_ring(actions, now, out);
+  if (is_due(agreement_.next_deadline(), now)) {
+    Agreement::Outbox actions;
+    agreement_.expire(now, actions);
+    take_agreement(actions, now, out);
   }
 }
 
@@ -199,15 +174,23 @@ void Core::to_reach(const reach::Event& event, base::Time now, Outbox& out) {
 }
 
 void Core::to_exchange(exchange::Event event, base::Time now, Outbox& out) {
-  exchange::Outbox actions;
-  exchange_.handle(std::move(event), now, actions);
-  take_exchange(actions, now, out);
+  Agreement::Outbox actions;
+  agreement_.handle(std::move(event), now, actions);
+  take_agreement(actions, now, out);
 }
 
-void Core::to_ring(RingSeat::Event event, base::Time now, Outbox& out) {
-  std::vector<RingSeat::Action> actions;
-  ring_->handle(std::move(event), now, actions);
-  take_ring(actions, now, out);
+void Core::to_ring(ring::Member::Event event, base::Time now, Outbox& out) {
+  Agreement::Outbox actions;
+  agreement_.handle(std::move(event), now, actions);
+  take_agreement(actions, now, out);
+}
+
+void Core::take_agreement(Agreement::Outbox& actions, base::Time now, Outbox& out) {
+  if (agreement_.goes_in_step()) {
+    take_ring(actions.ring, now, out);
+  } else if (agreement_.has_links()) {
+    take_exchange(actions.exchange, now, out);
+  }
 }
 
 void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& out) {
@@ -280,7 +263,7 @@ void Core::perform(const membership::MembersChanged&, base::Time now, Outbox& ou
 void Core::perform(Notice& said, base::Time, Outbox& out) { out.push_back(std::move(said)); }
 
 void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out) {
-  if (exchange_.open_links() > 0) drift_ = exchange_.drift();
+  if (exchange().open_links() > 0) drift_ = exchange().drift();
   std::vector<exchange::Misbehaved> banned;
   std::vector<exchange::NoRoom> without_room;
   for (exchange::Action& action : actions) {
@@ -321,8 +304,8 @@ void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out)
     next_steps(now, out);
 }
 
-void Core::take_ring(std::vector<RingSeat::Action>& actions, base::Time now, Outbox& out) {
-  for (RingSeat::Action& action : actions) {
+void Core::take_ring(std::vector<ring::Member::Action>& actions, base::Time now, Outbox& out) {
+  for (ring::Member::Action& action : actions) {
     if (phase_ == Phase::done) return;  // Finished is the last action
     std::visit([&](auto& value) { perform(value, now, out); }, action);
   }
@@ -339,21 +322,19 @@ void Core::perform(const membership::NeighbourUp& up, base::Time now, Outbox& ou
   const base::PeerId peer = up.peer;
   had_neighbour_ = true;
   neighbours_[peer] = up.link;
-  if (ring_) to_ring(RingSeat::LinkUp{peer}, now, out);
-  if (exchange::uses_links(config_.exchange.mode)) {
-    if (exchange_.open_links() == 0) tell_progress(now, out);
-    to_exchange(exchange::NeighbourUp{peer}, now, out);
-  }
+  if (agreement_.has_links() && exchange().open_links() == 0) tell_progress(now, out);
+  Agreement::Outbox actions;
+  agreement_.link_up(peer, now, actions);
+  take_agreement(actions, now, out);
   if (phase_ == Phase::waiting) start_if_ready(now, out);
 }
 
 void Core::perform(const membership::NeighbourDown& down, base::Time now, Outbox& out) {
   const auto& [peer, link, reason] = down;
   neighbours_.erase(peer);
-  if (exchange::uses_links(config_.exchange.mode)) {
-    to_exchange(exchange::NeighbourDown{peer, membership::is_for_good(reason)}, now, out);
-  }
-  if (ring_) to_ring(RingSeat::LinkDown{peer, reason}, now, out);
+  Agreement::Outbox actions;
+  agreement_.link_down(peer, reason, now, actions);
+  take_agreement(actions, now, out);
 }
 
 base::LinkId Core::link_of(const base::PeerId& peer) const {
@@ -368,7 +349,7 @@ void Core::send_to(const base::PeerId& peer, wire::Message message, Outbox& out)
 
 void Core::end(Finished finished, base::Time now, Outbox& out) {
   if (phase_ == Phase::done) return;
-  const bool done = phase_ == Phase::finishing || (ring_ && ring_->stops());
+  const bool done = phase_ == Phase::finishing || agreement_.stops();
   phase_ = Phase::done;
   // Ending without a word would be taken for a crash.
   membership::Outbox farewell;

@@ -11,12 +11,11 @@
 #include "base/bound.hpp"
 #include "base/rng.hpp"
 #include "data/sharding.hpp"
-#include "exchange/core.hpp"
 #include "membership/core.hpp"
+#include "peer/agreement.hpp"
 #include "peer/config.hpp"
 #include "peer/events.hpp"
 #include "peer/known_addresses.hpp"
-#include "peer/ring_seat.hpp"
 #include "peer/share.hpp"
 #include "peer/speed_meter.hpp"
 #include "peer/status.hpp"
@@ -45,18 +44,6 @@ inline constexpr std::uint32_t kSavesMax = 3;
 inline constexpr std::uint32_t kEvaluationsMax = 2;
 inline constexpr std::size_t kTrainingJobsMax = kStepsAhead + kSavesMax + kEvaluationsMax;
 
-/// What a peer starts from: nothing, or what a former life of it left.
-struct Resume {
-  base::StepNumber step;
-  std::uint64_t samples = 0;  ///< of this peer
-  double progress = 0;        ///< of the swarm, as the checkpoint knows it
-  /// Of all peers, as the checkpoint knows them.
-  std::vector<base::SampleCounter> counters;
-  /// The last that it was told to remember: dialed and waited for like configured ones, but whoever
-  /// answers there now may be of another run.
-  std::vector<std::string> addresses;
-};
-
 class Core {
  public:
   /// `self`: this peer's record, with the addresses that others can dial; `signer` signs it. One
@@ -74,7 +61,7 @@ class Core {
   [[nodiscard]] Phase phase() const noexcept { return phase_; }
   /// The parts, to be looked at.
   [[nodiscard]] const membership::Core& membership() const noexcept { return membership_; }
-  [[nodiscard]] const exchange::Core& exchange() const noexcept { return exchange_; }
+  [[nodiscard]] const exchange::Core& exchange() const noexcept { return agreement_.exchange(); }
   [[nodiscard]] const reach::Core& reach() const noexcept { return reach_; }
   /// What can grow, and what waits, in this core and its parts: nothing is above its limit between
   /// two calls. Cheap, and a look at all that waits.
@@ -139,13 +126,13 @@ class Core {
   void perform(const reach::OpenCircuit& open, base::Time now, Outbox& out);
   void perform(const reach::Relay& relay, base::Time now, Outbox& out);
   void perform(const reach::EndCircuit& end, base::Time now, Outbox& out);
-  void perform(const RingSeat::Made&, base::Time now, Outbox& out);
-  void perform(RingSeat::Send& send, base::Time now, Outbox& out);
-  void perform(RingSeat::Averaged& averaged, base::Time now, Outbox& out);
-  void perform(const RingSeat::Misbehaved& who, base::Time now, Outbox& out);
-  void perform(const RingSeat::Served&, base::Time now, Outbox& out);
-  void perform(const RingSeat::Broken& broken, base::Time now, Outbox& out);
-  void perform(RingSeat::Failed& failed, base::Time now, Outbox& out);
+  void perform(const ring::Member::Made&, base::Time now, Outbox& out);
+  void perform(ring::Member::Send& send, base::Time now, Outbox& out);
+  void perform(ring::Member::Averaged& averaged, base::Time now, Outbox& out);
+  void perform(const ring::Member::Misbehaved& who, base::Time now, Outbox& out);
+  void perform(const ring::Member::Served&, base::Time now, Outbox& out);
+  void perform(const ring::Member::Broken& broken, base::Time now, Outbox& out);
+  void perform(ring::Member::Failed& failed, base::Time now, Outbox& out);
 
   // Links and messages that are not for one part alone (core_links.cpp).
   void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now, Outbox& out);
@@ -168,11 +155,12 @@ class Core {
   void to_membership(const membership::Event& event, base::Time now, Outbox& out);
   void to_reach(const reach::Event& event, base::Time now, Outbox& out);
   void to_exchange(exchange::Event event, base::Time now, Outbox& out);
-  void to_ring(RingSeat::Event event, base::Time now, Outbox& out);
+  void to_ring(ring::Member::Event event, base::Time now, Outbox& out);
   void take_membership(membership::Outbox& actions, base::Time now, Outbox& out);
   void take_reach(reach::Outbox& actions, base::Time now, Outbox& out);
+  void take_agreement(Agreement::Outbox& actions, base::Time now, Outbox& out);
   void take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out);
-  void take_ring(std::vector<RingSeat::Action>& actions, base::Time now, Outbox& out);
+  void take_ring(std::vector<ring::Member::Action>& actions, base::Time now, Outbox& out);
   void tell_progress(base::Time now, Outbox& out);
   void end(Finished finished, base::Time now, Outbox& out);
   /// None where it is no neighbour.
@@ -230,8 +218,7 @@ class Core {
   wire::MemberRecord self_;
   const data::Shards& shards_;
   membership::Core membership_;
-  exchange::Core exchange_;
-  std::optional<RingSeat> ring_;  ///< where the mode uses one
+  Agreement agreement_;
   reach::Core reach_;
   std::vector<std::string> addresses_;  ///< this machine's own, without the outer one
 

@@ -32,8 +32,7 @@ std::optional<base::Time> Core::next_deadline() const {
   base::Earliest next;
   next.add(membership_.next_deadline());
   next.add(reach_.next_deadline());
-  next.add(exchange_.next_deadline());
-  if (ring_) next.add(ring_->next_deadline());
+  next.add(agreement_.next_deadline());
   visit_deadlines(
       [&](std::string_view, const std::optional<base::Time>& at, base::Duration) { next.add(at); });
   return next.value();
@@ -45,10 +44,9 @@ void Core::add_timers(base::Time now, base::Bounds& out) const {
         if (at) out.add_timer(what, *at, now, limit);
       });
   known_.add_timers(now, out);
-  if (ring_) ring_->add_timers(now, out);
   membership_.add_timers(now, out);
   reach_.add_timers(now, out);
-  exchange_.add_timers(now, out);
+  agreement_.add_timers(now, out);
 }
 
 void Core::add_bounds(base::Bounds& out) const {
@@ -59,10 +57,9 @@ void Core::add_bounds(base::Bounds& out) const {
   out.add("evaluations asked for", evaluations_outstanding_, kEvaluationsMax);
   out.add("checkpoints asked for", saves_outstanding_, kSavesMax);
   known_.add_bounds(out);
-  if (ring_) ring_->add_bounds(out);
   membership_.add_bounds(out);
   reach_.add_bounds(out);
-  exchange_.add_bounds(neighbours_.size(), out);
+  agreement_.add_bounds(neighbours_.size(), out);
 }
 
 }  // namespace starling::peer

@@ -161,13 +161,15 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
         } else if constexpr (std::is_same_v<T, wire::Reduce> ||
                              std::is_same_v<T, wire::ReduceReceived>) {
           to_membership(membership::Heard{event.link}, now, out);
-          if (!ring_) return misbehaved(event.link, peer, kUnasked, now, out);
+          if (!agreement_.goes_in_step()) {
+            return misbehaved(event.link, peer, ring::kUnasked, now, out);
+          }
           // What comes on a link that was replaced is sent again on the new one.
           if (!is_neighbour) return;
           if constexpr (std::is_same_v<T, wire::Reduce>) {
             membership_.progress().observe(peer.prefix(), message.samples, now);
           }
-          to_ring(RingSeat::Received{peer, std::move(message)}, now, out);
+          to_ring(ring::Member::Received{peer, std::move(message)}, now, out);
         } else if constexpr (std::is_same_v<T, wire::DialBack> ||
                              std::is_same_v<T, wire::DialedBack> ||
                              std::is_same_v<T, wire::Introduce> ||
@@ -225,7 +227,7 @@ void Core::on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base:
          config_.canonical},
         out);
   }
-  if (ring_ && hello.self.has_replica && !ring_->admits(info.peer)) {
+  if (hello.self.has_replica && !agreement_.admits(info.peer)) {
     return refuse(link,
                   {wire::RefuseReason::fixed_set,
                    fmt::format("this swarm runs with exchange.mode = \"{}\": its peers are fixed",

@@ -21,7 +21,7 @@ const char* to_string(exchange::LinkStage stage) noexcept {
 }  // namespace
 
 Status Core::status(base::Time now) const {
-  const exchange::LinkCounters totals = exchange_.totals();
+  const exchange::LinkCounters totals = exchange().totals();
   Status status{.id = self_.id,
                 .name = self_.name,
                 .run = config_.run,
@@ -51,7 +51,7 @@ Status Core::status(base::Time now) const {
     status.loss = evaluated_->loss;
     status.whole_test_set = evaluated_->whole;
   }
-  const auto links = exchange_.links();
+  const auto links = exchange().links();
   for (const membership::NeighbourInfo& neighbour : membership_.neighbours(now)) {
     LinkStatus link{.peer = neighbour.peer,
                     .link = neighbour.link,

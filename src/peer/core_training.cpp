@@ -35,15 +35,9 @@ std::optional<base::Error> what_diverged(const std::optional<Evaluated>& evaluat
 
 void Core::start_if_ready(base::Time now, Outbox& out) {
   if (phase_ != Phase::waiting || !started_ || leaving_) return;
-  if (ring_) {
-    // In a run that is over nobody waits for another: each may be gone already.
-    if (progress_ < 1.0 && !ring_->is_made()) return;
-  } else {
-    const std::size_t links =
-        config_.exchange.mode == Mode::none ? neighbours_.size() : exchange_.open_links();
-    if (links < config_.membership.wait_for && wait_until_) return;
-    // A peer that takes over another's replica must not train before it has it.
-    if (exchange_.adopting()) return;
+  if (!agreement_.may_start(neighbours_.size(), config_.membership.wait_for,
+                            wait_until_.has_value(), progress_ >= 1.0)) {
+    return;
   }
   phase_ = Phase::training;
   training_since_ = now;
@@ -63,7 +57,7 @@ void Core::end_wait(base::Time now, Outbox& out) {
                                    base::seconds(*alone_until_ - now))
                      : "no peer was reached: training alone, and looking for others meanwhile"});
   }
-  if (phase_ == Phase::waiting && ring_) {
+  if (phase_ == Phase::waiting && agreement_.goes_in_step()) {
     out.push_back(Notice{
         Severity::warning,
         fmt::format("still waits for peers: {} of {} (swarm.peers) are linked, and the first step "
@@ -80,7 +74,7 @@ void Core::end_if_alone(base::Time now, Outbox& out) {
 }
 
 void Core::update_progress(base::Time now) {
-  if (ring_) {
+  if (agreement_.goes_in_step()) {
     // Every peer has made the same steps, so all know the sum and stop at the same one.
     swarm_samples_ = samples_ * config_.peers;
   } else {
@@ -111,14 +105,15 @@ void Core::next_steps(base::Time now, Outbox& out) {
   if (config_.exchange.mode == Mode::local) begin_average_if_due(over, out);
   if (averaging_) return;
   if (over) return begin_settling(now, out);
-  if (ring_ && ring_->stops()) return;
+  if (agreement_.stops()) return;
   hand_out_steps(now, out);
 }
 
 void Core::hand_out_steps(base::Time now, Outbox& out) {
   learning_rate_ = train::learning_rate(config_.train, SIM_BUG(rate_of_the_start) ? 0 : progress_);
   if (SIM_BUG(rate_of_zero)) learning_rate_ = 0;
-  const std::uint32_t ahead = ring_ || SIM_RARE(one_step_ahead) ? 1 : kStepsAhead;
+  const bool one = agreement_.goes_in_step() || SIM_RARE(one_step_ahead);
+  const std::uint32_t ahead = one ? 1 : kStepsAhead;
   const auto enough = [&] {
     const std::uint64_t handed_out = std::uint64_t{steps_outstanding_} * share_.batch;
     return swarm_samples_ + handed_out >= config_.target_samples;
@@ -156,7 +151,8 @@ void Core::begin_average_if_due(bool over, Outbox& out) {
 }
 
 void Core::on_outcome(OuterGradient& ready, base::Time now, Outbox& out) {
-  to_ring(RingSeat::Ready{ring_->step(), samples_, std::move(ready.values)}, now, out);
+  to_ring(ring::Member::Ready{agreement_.common_step(), samples_, std::move(ready.values)}, now,
+          out);
 }
 
 // All have the same replica: whatever is decided by what it is worth, all decide alike.
@@ -167,22 +163,17 @@ void Core::on_outcome(const OuterStepDone&, base::Time now, Outbox& out) {
 }
 
 bool Core::may_step() const noexcept {
-  if (phase_ != Phase::training) return false;
-  // An evaluation may end the run, and all of a ring must find so before the same step. Who leaves
-  // a ring does so at a step that all agree on.
-  if (ring_) return evaluations_outstanding_ == 0;
-  // Steps made while another's replica is being taken over would be lost.
-  return !leaving_ && !exchange_.adopting();
+  return phase_ == Phase::training && agreement_.may_step(leaving_, evaluations_outstanding_ > 0);
 }
 
 // Whether nothing but the limit of steps a second will cause the next one.
 bool Core::waits_for_step() const noexcept {
-  if (ring_ && ring_->stops()) return false;
+  if (agreement_.stops()) return false;
   return pace_.next() && may_step() && steps_outstanding_ == 0 && !averaging_;
 }
 
 void Core::on_outcome(GradientReady& ready, base::Time now, Outbox& out) {
-  to_ring(RingSeat::Ready{ready.step, samples_, std::move(ready.gradient)}, now, out);
+  to_ring(ring::Member::Ready{ready.step, samples_, std::move(ready.gradient)}, now, out);
 }
 
 void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
@@ -198,7 +189,7 @@ void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
   if (!SIM_RARE(progress_unpublished)) publish(now);
   if (SIM_RARE(save_now)) save_if_idle(out);
   update_progress(now);
-  if (exchange::uses_links(config_.exchange.mode)) {
+  if (agreement_.has_links()) {
     to_exchange(exchange::Progressed{step_, samples_, progress_, done.took}, now, out);
     if (phase_ == Phase::done) return;
   }
@@ -216,9 +207,9 @@ void Core::measure_speed(base::Time now, Outbox& out) {
 
 void Core::begin_settling(base::Time now, Outbox& out) {
   phase_ = Phase::settling;
-  if (ring_) ring_->finish();
+  agreement_.finish();
   publish(now);  // the others count no longer on steps of this peer
-  if (!exchange::uses_links(config_.exchange.mode)) return begin_finishing(now, out);
+  if (!agreement_.has_links()) return begin_finishing(now, out);
   // The steps that are handed out already come first.
   if (steps_outstanding_ == 0) settle(now, out);
 }
@@ -233,9 +224,9 @@ void Core::tell_company(base::Time now, Outbox& out) {
 }
 
 void Core::begin_finishing(base::Time now, Outbox& out) {
-  if (phase_ == Phase::finishing || (leaving_ && !ring_)) return;
+  if (phase_ == Phase::finishing || (leaving_ && !agreement_.goes_in_step())) return;
   // This peer came when the others were done, and they left before their replica had come across.
-  if (exchange::uses_links(config_.exchange.mode) && exchange_.is_bystander() &&
+  if (agreement_.has_links() && exchange().is_bystander() &&
       swarm_samples_ >= config_.target_samples) {
     return end({EndReason::failed,
                 {base::ErrorCode::unreachable,
@@ -263,11 +254,7 @@ void Core::save(Outbox& out) {
 // A checkpoint that somebody or a timer asks for. Asked for many times, it would fill the
 // trainer's queue. Peers of a ring can only go on from the same step, so they save together.
 void Core::save_if_idle(Outbox& out) {
-  if (ring_ && ring_->goes_on()) {
-    ring_->wish_to_save();
-  } else if (saves_outstanding_ == 0) {
-    save(out);
-  }
+  if (!agreement_.saves_together() && saves_outstanding_ == 0) save(out);
 }
 
 void Core::on(Checkpoint&, base::Time, Outbox& out) {
@@ -276,9 +263,10 @@ void Core::on(Checkpoint&, base::Time, Outbox& out) {
 
 void Core::on(Leave&, base::Time now, Outbox& out) {
   if (std::exchange(leaving_, true)) return;
-  if (ring_) ring_->wish_to_leave();
+  agreement_.wish_to_leave();
   if (phase_ == Phase::waiting || is_relay()) return end({EndReason::left, {}}, now, out);
-  if (ring_ && phase_ == Phase::training) return;  // the others hear of it with the next gradient
+  if (agreement_.goes_in_step() && phase_ == Phase::training)
+    return;  // the others hear of it with the next gradient
   if (phase_ != Phase::finishing) return save(out);
   end_if_over(now, out);
 }
@@ -302,7 +290,7 @@ void Core::end_evaluation(const std::optional<Evaluated>& evaluated, base::Time 
   }
   publish(now);
   out.push_back(Report{.evaluated = evaluated.has_value()});
-  if (ring_) next_steps(now, out);
+  if (agreement_.goes_in_step()) next_steps(now, out);
   end_if_over(now, out);
 }
 
@@ -319,9 +307,8 @@ void Core::on_outcome(const Saved& saved, base::Time now, Outbox& out) {
 }
 
 void Core::end_if_over(base::Time now, Outbox& out) {
-  if (saves_outstanding_ > 0 || (ring_ && !ring_->is_served())) return;
-  const bool is_needed = ring_ && ring_->goes_on();
-  if (leaving_ && !is_needed) return end({EndReason::left, unsaved_}, now, out);
+  if (saves_outstanding_ > 0 || !agreement_.is_served()) return;
+  if (leaving_ && !agreement_.is_needed()) return end({EndReason::left, unsaved_}, now, out);
   end_if_ring_has_stopped(now, out);
   end_if_finished(now, out);
 }

@@ -39,7 +39,7 @@ struct ApplyJob {
   float lr = 0;
 };
 
-/// Local training (train::OuterStep): the first round begins with the replica as it is.
+/// Local training (ring::OuterStep): the first round begins with the replica as it is.
 struct AnchorJob {
   float lr = 0;
   float momentum = 0;

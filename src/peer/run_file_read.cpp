@@ -14,12 +14,12 @@
 #include "base/printable.hpp"
 #include "base/suggest.hpp"
 #include "base/utf8.hpp"
-#include "exchange/ring.hpp"
 #include "peer/removed_keys.hpp"
 #include "peer/run_file.hpp"
 #include "peer/run_file_keys.hpp"
 #include "peer/run_file_together.hpp"
 #include "peer/toml_text.hpp"
+#include "ring/ring.hpp"
 
 namespace starling::peer {
 namespace {
@@ -29,7 +29,7 @@ using base::ErrorCode;
 using base::fail;
 
 constexpr std::uint64_t kSideMax = 1U << 24;  ///< of a layer
-static_assert(kFixedPeersMax <= exchange::kRingPeersMax);
+static_assert(kFixedPeersMax <= ring::kPeersMax);
 
 /// A name or value of the file within a message.
 std::string shown(std::string_view text) { return base::printable(text, base::kShownMax); }

@@ -14,7 +14,7 @@
 #include "exchange/job_queue.hpp"
 #include "exchange/replica.hpp"
 #include "peer/jobs.hpp"
-#include "train/outer_step.hpp"
+#include "ring/outer_step.hpp"
 #include "train/trainer.hpp"
 
 namespace starling::peer {
@@ -66,7 +66,7 @@ class Worker {
   std::optional<data::BatchBuffer> ahead_;  ///< the next step's batch, on its way to the device
   std::uint32_t batch_samples_ = 0;         ///< of the gradient that waits for its mean
   float batch_loss_ = 0;
-  std::optional<train::OuterStep> outer_;  ///< local training
+  std::optional<ring::OuterStep> outer_;  ///< local training
   exchange::JobQueue exchange_jobs_;
   std::deque<Job> jobs_;
   Turns turns_;

@@ -20,7 +20,7 @@
 #include "peer/jobs.hpp"
 #include "sim/folder.hpp"
 #include "sim/learner.hpp"
-#include "train/outer_step.hpp"
+#include "ring/outer_step.hpp"
 
 namespace starling::sim {
 
@@ -124,7 +124,7 @@ class Worker {
   base::Duration step_time_;
   std::uint32_t whole_batch_;
   std::uint32_t batch_;  ///< samples of the next steps
-  std::optional<train::OuterStep> outer_;
+  std::optional<ring::OuterStep> outer_;
   exchange::JobQueue exchange_jobs_;
   std::deque<peer::Job> jobs_;
   peer::Turns turns_;

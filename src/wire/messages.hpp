@@ -198,7 +198,7 @@ struct Keyframe {
 
 enum class ReducePhase : std::uint8_t { none, scatter, gather };
 
-/// A piece of a ring all-reduce among N peers (exchange/ring.hpp).
+/// A piece of a ring all-reduce among N peers (ring/ring.hpp).
 struct Reduce {
   base::StepNumber step;      ///< step that the gradient belongs to
   std::uint64_t samples = 0;  ///< trained by the sender

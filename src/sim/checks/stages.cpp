@@ -85,7 +85,7 @@ void Stages::check(const Node& node) {
     limit += base::seconds(config.exchange.settle_timeout);
     what = "settles";
   }
-  if (exchange::uses_ring(config.exchange.mode)) limit += base::seconds(peer::kRingGrace);
+  if (exchange::uses_ring(config.exchange.mode)) limit += base::seconds(ring::kGrace);
   const double passed = world_.seconds() - std::max(since, calm_.healthy_at(node.peer));
   if (passed > limit) alarm_.raise("peer-{} {} for {:.0f} s", node.peer, what, passed);
 }

@@ -1,10 +1,10 @@
-#include "train/outer_step.hpp"
+#include "ring/outer_step.hpp"
 
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
 
-using starling::train::OuterStep;
+using starling::ring::OuterStep;
 using Vector = std::vector<float>;
 
 BOOST_AUTO_TEST_SUITE(outer_step)

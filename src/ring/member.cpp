@@ -1,4 +1,4 @@
-#include "peer/ring_seat.hpp"
+#include "ring/member.hpp"
 
 #include <array>
 #include <utility>
@@ -9,7 +9,7 @@
 #include "base/simulated.hpp"
 #include "membership/limits.hpp"
 
-namespace starling::peer {
+namespace starling::ring {
 namespace {
 
 /// Behind what a ring averages: elements with which a peer asks the others for something at the end
@@ -21,23 +21,22 @@ constexpr std::size_t kWishes = 2;
 
 using base::ErrorCode;
 using base::PeerId;
-using exchange::Ring;
 using membership::LossReason;
 
 }  // namespace
 
-void RingSeat::handle(Event event, base::Time now, Actions& out) {
+void Member::handle(Event event, base::Time now, Actions& out) {
   std::visit([&](auto& value) { on(value, now, out); }, event);
 }
 
-std::optional<base::Time> RingSeat::next_deadline() const {
+std::optional<base::Time> Member::next_deadline() const {
   base::Earliest next;
   next.add(quiet_until_);
   next.add(links_until_);
   return next.value();
 }
 
-void RingSeat::expire(base::Time now, Actions& out) {
+void Member::expire(base::Time now, Actions& out) {
   if (quiet_until_ && *quiet_until_ <= now) {
     quiet_until_.reset();
     make(out);
@@ -46,35 +45,35 @@ void RingSeat::expire(base::Time now, Actions& out) {
   links_until_.reset();
   for (const PeerId& peer : {ring_->predecessor(), ring_->successor()}) {
     if (companions_.at(peer).linked) continue;
-    lose(peer, fmt::format("was not reached for {:.0f} s", base::seconds(kRingGrace)), out);
+    lose(peer, fmt::format("was not reached for {:.0f} s", base::seconds(kGrace)), out);
   }
 }
 
-void RingSeat::finish() noexcept {
+void Member::finish() noexcept {
   finished_ = true;
   quiet_until_.reset();
 }
 
-bool RingSeat::is_served() const {
+bool Member::is_served() const {
   if (SIM_BUG(ring_left_early)) return true;
   return !ring_ || ring_->successor_has_all() || companions_.at(ring_->successor()).gone;
 }
 
-bool RingSeat::admits(const PeerId& peer) const { return !ring_ || ring_->contains(peer); }
+bool Member::admits(const PeerId& peer) const { return !ring_ || ring_->contains(peer); }
 
-base::StepNumber RingSeat::step() const {
+base::StepNumber Member::step() const {
   ASSERT(ring_);
   return ring_->step();
 }
 
-std::vector<PeerId> RingSeat::others() const {
+std::vector<PeerId> Member::others() const {
   std::vector<PeerId> others;
   others.reserve(companions_.size());
   for (const auto& [peer, companion] : companions_) others.push_back(peer);
   return others;
 }
 
-void RingSeat::on(const LinkUp& event, base::Time now, Actions& out) {
+void Member::on(const LinkUp& event, base::Time now, Actions& out) {
   const PeerId& peer = event.peer;
   if (!ring_) {
     companions_[peer] = {};
@@ -90,7 +89,7 @@ void RingSeat::on(const LinkUp& event, base::Time now, Actions& out) {
   watch_links(now);
 }
 
-void RingSeat::on(const LinkDown& event, base::Time now, Actions& out) {
+void Member::on(const LinkDown& event, base::Time now, Actions& out) {
   const auto& [peer, reason] = event;
   if (!ring_) {
     companions_.erase(peer);  // it may come back, in another life
@@ -115,11 +114,11 @@ void RingSeat::on(const LinkDown& event, base::Time now, Actions& out) {
   watch_links(now);
 }
 
-void RingSeat::on(Received& event, base::Time, Actions& out) {
+void Member::on(Received& event, base::Time, Actions& out) {
   std::visit([&](auto& message) { take(event.peer, message, out); }, event.message);
 }
 
-void RingSeat::take(const PeerId& peer, wire::Reduce& message, Actions& out) {
+void Member::take(const PeerId& peer, wire::Reduce& message, Actions& out) {
   if (ring_) {
     if (peer == ring_->predecessor()) to_ring(Ring::Received{std::move(message)}, out);
     return;
@@ -138,7 +137,7 @@ void RingSeat::take(const PeerId& peer, wire::Reduce& message, Actions& out) {
   }
 }
 
-void RingSeat::take(const PeerId& peer, const wire::ReduceReceived& message, Actions& out) {
+void Member::take(const PeerId& peer, const wire::ReduceReceived& message, Actions& out) {
   const auto found = companions_.find(peer);
   if (found == companions_.end()) return;
   Companion& companion = found->second;
@@ -155,14 +154,14 @@ void RingSeat::take(const PeerId& peer, const wire::ReduceReceived& message, Act
   }
 }
 
-void RingSeat::on(const HeldLost& event, base::Time, Actions& out) {
+void Member::on(const HeldLost& event, base::Time, Actions& out) {
   const auto found = companions_.find(event.peer);
   if (!ring_ || found == companions_.end()) return;
   Companion& companion = found->second;
   if (!companion.linked && !companion.gone) part_with(companion, out);
 }
 
-void RingSeat::on(Ready& event, base::Time, Actions& out) {
+void Member::on(Ready& event, base::Time, Actions& out) {
   ASSERT(goes_on() && event.gradient.size() == options_.elements);
   std::array<float, kWishes> wishes{};
   if (wishes_to_save_) wishes[kSaveWish] = 1;
@@ -172,11 +171,11 @@ void RingSeat::on(Ready& event, base::Time, Actions& out) {
   break_if_predecessor_is_gone(out);
 }
 
-void RingSeat::perform(Ring::SendToSuccessor& send, Actions& out) {
+void Member::perform(Ring::SendToSuccessor& send, Actions& out) {
   out.emplace_back(Send{ring_->successor(), std::move(send.message)});
 }
 
-void RingSeat::perform(Ring::Reduced& reduced, Actions& out) {
+void Member::perform(Ring::Reduced& reduced, Actions& out) {
   std::vector<float>& mean = reduced.mean;
   stops_ = mean[options_.elements + kLeaveWish] > 0;
   const bool save = stops_ || mean[options_.elements + kSaveWish] > 0;
@@ -185,15 +184,15 @@ void RingSeat::perform(Ring::Reduced& reduced, Actions& out) {
   out.emplace_back(Averaged{std::move(mean), save});
 }
 
-void RingSeat::perform(const Ring::TellPredecessor& told, Actions& out) {
+void Member::perform(const Ring::TellPredecessor& told, Actions& out) {
   tell(ring_->predecessor(), told.position, out);
 }
 
-void RingSeat::perform(Ring::Failed& failed, Actions& out) {
+void Member::perform(Ring::Failed& failed, Actions& out) {
   out.emplace_back(Failed{std::move(failed.error)});
 }
 
-void RingSeat::to_ring(Ring::Event event, Actions& out) {
+void Member::to_ring(Ring::Event event, Actions& out) {
   std::vector<Ring::Action> actions;
   ring_->handle(std::move(event), actions);
   for (Ring::Action& action : actions) {
@@ -201,28 +200,28 @@ void RingSeat::to_ring(Ring::Event event, Actions& out) {
   }
 }
 
-void RingSeat::tell(const PeerId& peer, const Ring::Position& position, Actions& out) const {
+void Member::tell(const PeerId& peer, const Ring::Position& position, Actions& out) const {
   out.emplace_back(Send{peer, wire::ReduceReceived{options_.life, position.step, position.pieces}});
 }
 
 /// Anew with each link that comes or goes.
-void RingSeat::await_quiet(base::Time now) {
+void Member::await_quiet(base::Time now) {
   quiet_until_.reset();
   const bool are_here = companions_.size() + 1 >= options_.peers;
-  if (are_here && !finished_) quiet_until_ = now + kRingQuiet;
+  if (are_here && !finished_) quiet_until_ = now + kQuiet;
 }
 
 /// A link with the ring's neighbours may be missing for so long.
-void RingSeat::watch_links(base::Time now) {
+void Member::watch_links(base::Time now) {
   const auto is_linked = [&](const PeerId& peer) { return companions_.at(peer).linked; };
   if (is_linked(ring_->predecessor()) && is_linked(ring_->successor())) {
     links_until_.reset();
   } else if (!links_until_) {
-    links_until_ = now + kRingGrace;
+    links_until_ = now + kGrace;
   }
 }
 
-void RingSeat::make(Actions& out) {
+void Member::make(Actions& out) {
   const std::size_t here = companions_.size() + 1;
   if (here > options_.peers) {  // each might leave out another one
     out.emplace_back(Failed{
@@ -248,7 +247,7 @@ void RingSeat::make(Actions& out) {
 }
 
 /// The ring is over, unless it is already, for this peer.
-void RingSeat::lose(const PeerId& peer, const std::string& what, Actions& out) {
+void Member::lose(const PeerId& peer, const std::string& what, Actions& out) {
   companions_.at(peer).gone = true;
   if (goes_on()) {
     out.emplace_back(Broken{fmt::format("peer {} {}", peer.brief(), what)});
@@ -259,7 +258,7 @@ void RingSeat::lose(const PeerId& peer, const std::string& what, Actions& out) {
 
 /// What it has not sent by now never comes, and what it lacks it no longer needs. Who is done has
 /// sent all that others need for the same last step.
-void RingSeat::part_with(Companion& companion, Actions& out) {
+void Member::part_with(Companion& companion, Actions& out) {
   companion.gone = true;
   break_if_predecessor_is_gone(out);
   say_if_served(out);
@@ -267,26 +266,26 @@ void RingSeat::part_with(Companion& companion, Actions& out) {
 
 /// Peers need not all find the same accuracy: with another device, or another number of threads, a
 /// sum is rounded otherwise.
-void RingSeat::break_if_predecessor_is_gone(Actions& out) const {
+void Member::break_if_predecessor_is_gone(Actions& out) const {
   if (!goes_on() || !ring_->is_waiting()) return;
   if (companions_.at(ring_->predecessor()).gone) {
     out.emplace_back(Broken{"another peer has ended its run"});
   }
 }
 
-void RingSeat::say_if_served(Actions& out) const {
+void Member::say_if_served(Actions& out) const {
   if (is_served()) out.emplace_back(Served{});
 }
 
-std::size_t RingSeat::early_bytes_max() const noexcept {
+std::size_t Member::early_bytes_max() const noexcept {
   return sizeof(float) * (options_.elements + kWishes);
 }
 
-std::size_t RingSeat::early_messages_max() const noexcept {
-  return early_bytes_max() / (sizeof(float) * exchange::kBucketElements) + options_.peers;
+std::size_t Member::early_messages_max() const noexcept {
+  return early_bytes_max() / (sizeof(float) * kBucketElements) + options_.peers;
 }
 
-void RingSeat::add_bounds(base::Bounds& out) const {
+void Member::add_bounds(base::Bounds& out) const {
   out.add("companions in a ring", companions_.size(), membership::kReadyLinksMax);
   for (const auto& [peer, companion] : companions_) {
     out.add("bytes of early gradients of a neighbour", companion.early_bytes, early_bytes_max());
@@ -294,10 +293,9 @@ void RingSeat::add_bounds(base::Bounds& out) const {
   }
 }
 
-void RingSeat::add_timers(base::Time now, base::Bounds& out) const {
-  if (quiet_until_) out.add_timer("the making of a ring", *quiet_until_, now, kRingQuiet);
-  if (links_until_)
-    out.add_timer("the wait for a link of the ring", *links_until_, now, kRingGrace);
+void Member::add_timers(base::Time now, base::Bounds& out) const {
+  if (quiet_until_) out.add_timer("the making of a ring", *quiet_until_, now, kQuiet);
+  if (links_until_) out.add_timer("the wait for a link of the ring", *links_until_, now, kGrace);
 }
 
-}  // namespace starling::peer
+}  // namespace starling::ring

@@ -1,4 +1,4 @@
-#include "exchange/ring.hpp"
+#include "ring/ring.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "base/integer.hpp"
 #include "base/simulated.hpp"
 
-namespace starling::exchange {
+namespace starling::ring {
 
 using base::ErrorCode;
 using base::PeerId;
@@ -18,7 +18,7 @@ using wire::ReducePhase;
 Ring::Ring(std::vector<PeerId> peers, const PeerId& self, std::size_t elements,
            base::StepNumber first)
     : peers_(std::move(peers)), elements_(elements), first_(first), step_(first), known_{first, 0} {
-  ASSERT(!peers_.empty() && peers_.size() <= kRingPeersMax && elements > 0);
+  ASSERT(!peers_.empty() && peers_.size() <= kPeersMax && elements > 0);
   std::ranges::sort(peers_);
   ASSERT(std::ranges::adjacent_find(peers_) == peers_.end(), "each peer stands in the ring once");
   const auto at = std::ranges::find(peers_, self);
@@ -273,4 +273,4 @@ Ring::Place Ring::place_of(const Order& order, std::size_t index) {
   return {round, index - order[round]};
 }
 
-}  // namespace starling::exchange
+}  // namespace starling::ring

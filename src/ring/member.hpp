@@ -1,6 +1,6 @@
-// A peer's seat in a ring: from its links to the ring, what is told on them, what all of it agree
-// on, and when it is over. A link may be replaced or break at any time: the ring goes on over the
-// next one.
+// A peer as a member of a ring: from its links to the ring, what is told on them, what all of it
+// agree on, and when it is over. A link may be replaced or break at any time: the ring goes on over
+// the next one.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +16,23 @@
 #include "base/result.hpp"
 #include "base/strong.hpp"
 #include "base/time.hpp"
-#include "exchange/ring.hpp"
 #include "membership/event.hpp"
+#include "ring/ring.hpp"
 #include "wire/messages.hpp"
 
-namespace starling::peer {
+namespace starling::ring {
 
 /// The neighbours of a ring must have been the same for this long before it is made: so a peer too
 /// many is found out before the first step.
-inline constexpr base::Duration kRingQuiet = std::chrono::milliseconds(500);
+inline constexpr base::Duration kQuiet = std::chrono::milliseconds(500);
 /// A link with a neighbour in a ring may be missing for so long.
-inline constexpr base::Duration kRingGrace = std::chrono::seconds(30);
+inline constexpr base::Duration kGrace = std::chrono::seconds(30);
 /// What is held against who sends messages of a ring that is none, or is not made yet.
 inline constexpr const char* kUnasked = "gradients that were not asked for";
 
 /// Deterministic; one thread; time never decreases. The ring is made once, of the peers that have
 /// links with this one when all are here, and is over when one of them is missing for good.
-class RingSeat {
+class Member {
  public:
   struct Options {
     base::PeerId self;
@@ -63,7 +63,7 @@ class RingSeat {
   };
   /// What this peer has to be averaged of a step; only while the ring goes on, and when the last
   /// average is out.
-  using Ready = exchange::Ring::GradientReady;
+  using Ready = Ring::GradientReady;
   using Event = std::variant<LinkUp, LinkDown, Received, HeldLost, Ready>;
 
   // Actions.
@@ -94,7 +94,7 @@ class RingSeat {
   };
   using Action = std::variant<Made, Send, Averaged, Misbehaved, Served, Broken, Failed>;
 
-  explicit RingSeat(const Options& options) : options_(options) {}
+  explicit Member(const Options& options) : options_(options) {}
 
   /// Takes one event in and appends the actions it causes. After Broken or Failed nothing else may
   /// come.
@@ -129,10 +129,10 @@ class RingSeat {
   /// Another peer of the ring, or one with a link before the ring is made.
   struct Companion {
     bool linked = true;
-    bool gone = false;                            ///< no word of it comes any more
-    std::optional<std::uint64_t> life;            ///< of its process
-    std::optional<exchange::Ring::Position> has;  ///< what it said before the ring was made here
-    std::vector<wire::Reduce> early;              ///< what it sent before
+    bool gone = false;                  ///< no word of it comes any more
+    std::optional<std::uint64_t> life;  ///< of its process
+    std::optional<Ring::Position> has;  ///< what it said before the ring was made here
+    std::vector<wire::Reduce> early;    ///< what it sent before
     std::size_t early_bytes = 0;
   };
   using Actions = std::vector<Action>;
@@ -145,13 +145,13 @@ class RingSeat {
   void take(const base::PeerId& peer, wire::Reduce& message, Actions& out);
   void take(const base::PeerId& peer, const wire::ReduceReceived& message, Actions& out);
   // What the ring asks for.
-  void perform(exchange::Ring::SendToSuccessor& send, Actions& out);
-  void perform(exchange::Ring::Reduced& reduced, Actions& out);
-  void perform(const exchange::Ring::TellPredecessor& tell, Actions& out);
-  void perform(exchange::Ring::Failed& failed, Actions& out);
+  void perform(Ring::SendToSuccessor& send, Actions& out);
+  void perform(Ring::Reduced& reduced, Actions& out);
+  void perform(const Ring::TellPredecessor& tell, Actions& out);
+  void perform(Ring::Failed& failed, Actions& out);
 
-  void to_ring(exchange::Ring::Event event, Actions& out);
-  void tell(const base::PeerId& peer, const exchange::Ring::Position& position, Actions& out) const;
+  void to_ring(Ring::Event event, Actions& out);
+  void tell(const base::PeerId& peer, const Ring::Position& position, Actions& out) const;
   void await_quiet(base::Time now);
   void watch_links(base::Time now);
   void make(Actions& out);
@@ -163,7 +163,7 @@ class RingSeat {
   [[nodiscard]] std::size_t early_messages_max() const noexcept;
 
   const Options options_;
-  std::optional<exchange::Ring> ring_;
+  std::optional<Ring> ring_;
   std::map<base::PeerId, Companion> companions_;
   bool wishes_to_save_ = false;
   bool wishes_to_leave_ = false;
@@ -173,4 +173,4 @@ class RingSeat {
   std::optional<base::Time> links_until_;  ///< time until which it waits for a missing link
 };
 
-}  // namespace starling::peer
+}  // namespace starling::ring

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace starling::train {
+namespace starling::ring {
 
 /// DiLoCo's outer optimizer, SGD with Nesterov's momentum (Douillard et al., arXiv:2311.08105),
 /// over the replica a that all peers had at the start of a round:
@@ -29,4 +29,4 @@ class OuterStep {
   float keep_;  ///< of the momentum
 };
 
-}  // namespace starling::train
+}  // namespace starling::ring

@@ -1,4 +1,4 @@
-#include "exchange/ring.hpp"
+#include "ring/ring.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -9,17 +9,18 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/rng.hpp"
-#include "transcript.hpp"
 
 using namespace starling;
-using exchange::Ring;
-using exchange::test::peer_named;
+using ring::Ring;
 
 namespace {
 
+base::PeerId peer_named(char name) { return {{static_cast<std::uint8_t>(name)}}; }
+
 std::vector<base::PeerId> peers_of(std::size_t count) {
   std::vector<base::PeerId> peers;
-  for (std::size_t i = 0; i < count; ++i) peers.push_back(peer_named(static_cast<char>('a' + i)));
+  for (std::size_t i = 0; i < count; ++i)
+    peers.push_back(peer_named(static_cast<char>('a' + i)));
   return peers;
 }
 

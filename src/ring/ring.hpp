@@ -22,10 +22,10 @@
 #include "base/strong.hpp"
 #include "wire/messages.hpp"
 
-namespace starling::exchange {
+namespace starling::ring {
 
 inline constexpr std::size_t kBucketElements = 64 * 1024;  ///< elements of one message: 256 KiB
-inline constexpr std::size_t kRingPeersMax = 1024;
+inline constexpr std::size_t kPeersMax = 1024;
 
 /// One peer's place in the ring. Deterministic, no time; one thread.
 class Ring {
@@ -73,7 +73,7 @@ class Ring {
   };
   using Action = std::variant<SendToSuccessor, Reduced, TellPredecessor, Failed>;
 
-  /// `peers`: all of the ring, `self` among them, each once, at most kRingPeersMax. `first`: the
+  /// `peers`: all of the ring, `self` among them, each once, at most kPeersMax. `first`: the
   /// step of the first gradient; steps then count up by one. `elements` of the gradient, > 0.
   Ring(std::vector<base::PeerId> peers, const base::PeerId& self, std::size_t elements,
        base::StepNumber first);
@@ -156,4 +156,4 @@ class Ring {
   std::vector<float> last_means_;  // of the last step, while the successor may lack some
 };
 
-}  // namespace starling::exchange
+}  // namespace starling::ring

@@ -1,0 +1,25 @@
+// Where a peer that was started again goes on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/sample_counter.hpp"
+#include "base/strong.hpp"
+
+namespace starling::peer {
+
+/// What a peer starts from: nothing, or what a former life of it left.
+struct Resume {
+  base::StepNumber step;
+  std::uint64_t samples = 0;  ///< of this peer
+  double progress = 0;        ///< of the swarm, as the checkpoint knows it
+  /// Of all peers, as the checkpoint knows them.
+  std::vector<base::SampleCounter> counters;
+  /// The last that it was told to remember: dialed and waited for like configured ones, but whoever
+  /// answers there now may be of another run.
+  std::vector<std::string> addresses;
+};
+
+}  // namespace starling::peer
