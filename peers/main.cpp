@@ -190,6 +190,13 @@ void add_check(CLI::App& app, CheckOptions& options, int& code) {
   auto* check = app.add_subcommand("check", "Check a run file: layers, memory, bytes an exchange");
   check->add_option("run_file", options.run_file, "Run file (TOML)")->required();
   check->add_flag("--json", options.json, "Print JSON");
+  check->add_flag_callback(
+      "--keys",
+      [] {
+        print_keys();
+        throw CLI::Success();  // no run file is needed
+      },
+      "Print all keys of run files as Markdown, and check nothing");
   add_set(*check, options.set);
   check->callback([&options, &code] { code = run_check(options); });
 }
