@@ -23,6 +23,7 @@
 #include "needs.hpp"
 #include "peer/build_model.hpp"
 #include "peer/run_file.hpp"
+#include "peer/run_file_reference.hpp"
 #include "problem.hpp"
 #include "report/format.hpp"
 #include "runtime/run.hpp"
@@ -312,5 +313,7 @@ int run_check(const CheckOptions& options) {
   if (code) return *code;
   return complain("check", code.error());
 }
+
+void print_keys() { fmt::print("{}", peer::reference()); }
 
 }  // namespace starling::peers

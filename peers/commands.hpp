@@ -60,6 +60,8 @@ struct CheckOptions {
   bool json = false;
 };
 int run_check(const CheckOptions& options);
+/// `check --keys`: the reference of run files.
+void print_keys();
 
 /// How the command line names trained weights.
 struct CheckpointOptions {

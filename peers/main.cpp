@@ -11,17 +11,16 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include "base/parse_number.hpp"
 #include "base/result.hpp"
 #include "base/suggest.hpp"
+#include "command_table.hpp"
 #include "commands.hpp"
 #include "io/router/map_port.hpp"
 #include "reach/limits.hpp"
+#include "system.hpp"
 #include "version.hpp"
 
 namespace {
@@ -30,6 +29,7 @@ using namespace starling::peers;
 
 constexpr int kFailedExit = 1;
 constexpr int kUsageExit = 2;
+constexpr char kAbout[] = "peers that train one model together, with nobody in charge";
 constexpr double kRelayLimitMin = 0.01;  ///< Mbit/s
 
 /// CLI::Range with bounds that NaN is not within.
@@ -53,43 +53,47 @@ CLI::Validator whole_number() {
   return {wrong, ""};
 }
 
+/// An option, with the name of its argument, or an argument that stands alone.
+template <class Value>
+CLI::Option* add(CLI::App& command, const char* names, const char* argument, Value& value,
+                 const char* help) {
+  return command.add_option(names, value, help)->type_name(argument);
+}
+
 void add_set(CLI::App& command, std::vector<std::string>& set) {
-  command
-      .add_option("--set", set, "Override a key of the run file: section.key=value (repeatable)")
+  add(command, "--set", "KEY=VALUE", set,
+      "Override a key of the run file: section.key=value (repeatable)")
       ->take_all()
       ->allow_extra_args(false);
 }
 
 void add_proxy(CLI::App& command, std::string& proxy) {
-  command.add_option("--proxy", proxy,
-                     "Dial others through this proxy, socks5:// or http:// (default: https_proxy "
-                     "or all_proxy, but for no_proxy, in the environment)");
+  add(command, "--proxy", "URL", proxy,
+      "Dial others through this proxy, socks5:// or http:// (default: https_proxy "
+      "or all_proxy, but for no_proxy, in the environment)");
 }
 
 /// How a peer reaches others and is reached, whatever it does.
 CLI::Option* add_links(CLI::App& command, starling::runtime::Options& options) {
-  command
-      .add_option("--join", options.join, "Address host:port of any peer of the swarm (repeatable)")
+  add(command, "--join", "ADDRESS", options.join,
+      "Address host:port of any peer of the swarm (repeatable)")
       ->allow_extra_args(false);
-  auto* listen = command.add_option(
-      "--listen", options.listen,
-      "Address to listen on, as :7000 (all addresses of this machine, IPv4 and IPv6), "
-      "0.0.0.0:7000 (IPv4 alone) or [2001:db8::1]:7000; port 0: any free one");
+  auto* listen =
+      add(command, "--listen", "ADDRESS", options.listen,
+          "Address to listen on, as :7000 (all addresses of this machine, IPv4 and IPv6), "
+          "0.0.0.0:7000 (IPv4 alone) or [2001:db8::1]:7000; port 0: any free one");
   add_proxy(command, options.proxy);
   command.add_flag("!--no-port-mapping", options.port_mapping,
                    "Do not ask the router to let others in (PCP, NAT-PMP, UPnP)");
-  command
-      .add_option("--announce", options.announce,
-                  "Address host:port at which others reach this peer, told to them first: a name, "
-                  "or a router's that passes the port on (repeatable)")
+  add(command, "--announce", "ADDRESS", options.announce,
+      "Address host:port at which others reach this peer, told to them first: a name, "
+      "or a router's that passes the port on (repeatable)")
       ->allow_extra_args(false);
-  command
-      .add_option("--http", options.http,
-                  "Address of the page, /metrics and commands such as `starling status`; whoever "
-                  "reaches it may read them")
+  add(command, "--http", "ADDRESS", options.http,
+      "Address of the page, /metrics and commands such as `starling status`; whoever "
+      "reaches it may read them")
       ->capture_default_str();
-  command.add_option(
-      "--name", options.name,
+  add(command, "--name", "NAME", options.name,
       "Name of this peer (default: that of the host, with a number where others run)");
   return listen;
 }
@@ -99,8 +103,8 @@ void add_peer(CLI::App& command, UpOptions& options) {
   add_links(command, options.peer)->capture_default_str();
   command.add_flag("--lan", options.peer.lan,
                    "Find peers of this run on the local network, by UDP multicast and broadcast");
-  command.add_option("--dir", options.peer.dir,
-                     "Folder of this peer (default: runs/<run name>/<name>)");
+  add(command, "--dir", kFolderArgument, options.peer.dir,
+      "Folder of this peer (default: runs/<run name>/<name>)");
   command.add_flag("--require-peers", options.peer.require_peers,
                    "Exit with 4 when no peer was reached within a minute");
   command.add_flag("--json", options.json, "Print the summary as JSON at the end");
@@ -109,7 +113,7 @@ void add_peer(CLI::App& command, UpOptions& options) {
 
 void add_up(CLI::App& app, UpOptions& options, int& code) {
   auto* up = app.add_subcommand("up", "Run one peer: find the swarm, train, agree");
-  up->add_option("run_file", options.run_file, "Run file (TOML)")->required();
+  add(*up, "run_file", kFileArgument, options.run_file, "Run file (TOML)")->required();
   add_peer(*up, options);
   up->callback([&options, &code] { code = run_up(options); });
 }
@@ -117,10 +121,11 @@ void add_up(CLI::App& app, UpOptions& options, int& code) {
 void add_join(CLI::App& app, JoinOptions& options, int& code) {
   auto* join = app.add_subcommand(
       "join", "Run one peer of a swarm that hands out its run file; started again, it goes on");
-  join->add_option("invite", options.invite,
-                   "What `starling up` printed there, or `starling invite`")
+  add(*join, "invite", "INVITE", options.invite,
+      "What `starling up` printed there, or `starling invite`")
       ->required();
-  join->add_option("--secret", options.secret, "File with the swarm's secret, if it has one");
+  add(*join, "--secret", kFileArgument, options.secret,
+      "File with the swarm's secret, if it has one");
   add_peer(*join, options.up);
   join->callback([&options, &code] { code = run_join(options); });
 }
@@ -130,18 +135,18 @@ void add_relay(CLI::App& app, RelayOptions& options, int& code) {
                                    "Help peers that cannot reach each other, and train nothing: "
                                    "for a machine that all can dial");
   add_links(*relay, options.peer)->required();
-  relay->add_option("--dir", options.peer.dir, "Folder of this relay (default: runs/relay/<name>)");
-  relay->add_option("--invite", options.invite,
-                    "Serve the run of this invite alone (default: that of the first peer that "
-                    "comes, until all are gone)");
-  relay->add_option("--secret", options.relay.secret,
-                    "File with the swarm's secret: nobody else is let in");
-  relay
-      ->add_option("--circuits", options.relay.relay.circuits,
-                   "Pairs of peers that it passes bytes on for at once")
+  add(*relay, "--dir", kFolderArgument, options.peer.dir,
+      "Folder of this relay (default: runs/relay/<name>)");
+  add(*relay, "--invite", "INVITE", options.invite,
+      "Serve the run of this invite alone (default: that of the first peer that "
+      "comes, until all are gone)");
+  add(*relay, "--secret", kFileArgument, options.relay.secret,
+      "File with the swarm's secret: nobody else is let in");
+  add(*relay, "--circuits", "N", options.relay.relay.circuits,
+      "Pairs of peers that it passes bytes on for at once")
       ->check(CLI::Range(std::size_t{1}, starling::reach::kCircuitsMax))
       ->capture_default_str();
-  relay->add_option("--limit", options.relay.relay.limit, "Mbit/s for all of them together")
+  add(*relay, "--limit", "MBITS", options.relay.relay.limit, "Mbit/s for all of them together")
       ->check(number_from(kRelayLimitMin, starling::reach::kRelayLimitMax))
       ->capture_default_str();
   relay->callback([&options, &code] { code = run_relay(options); });
@@ -152,11 +157,12 @@ void add_swarm(CLI::App& app, SwarmOptions& options, int& code) {
       "swarm",
       "Run N local peers with one live table. They share out the cores: train.threads and "
       "swarm.wait_for are theirs to decide, but for --set");
-  swarm->add_option("run_file", options.run_file, "Run file (TOML)")->required();
-  swarm->add_option("-n,--peers", options.peers, "Number of peers")
+  add(*swarm, "run_file", kFileArgument, options.run_file, "Run file (TOML)")->required();
+  add(*swarm, "-n,--peers", "N", options.peers, "Number of peers")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  swarm->add_option("--dir", options.dir, "Folder of the run (default: runs/<run name>)");
+  add(*swarm, "--dir", kFolderArgument, options.dir,
+      "Folder of the run (default: runs/<run name>)");
   swarm->add_flag("--anew", options.anew,
                   "Delete the folders of a former swarm's peers; without it peers go on from their "
                   "checkpoints");
@@ -175,9 +181,9 @@ void add_queries(CLI::App& app, QueryOptions& options, int& code) {
       {"checkpoint", "Ask a running peer to save a checkpoint now"}};
   for (const auto& [name, text] : queries) {
     auto* query = app.add_subcommand(name, text);
-    query->add_option("--peer", options.peer,
-                      "Folder of the peer, or address of its page, host:port (default: the only "
-                      "one below runs/)");
+    add(*query, "--peer", kPeerArgument, options.peer,
+        "Folder of the peer, or address of its page, host:port (default: the only "
+        "one below runs/)");
     query->add_flag("--json", options.json, "Print JSON");
     query->callback([&options, &code, what = std::string(name)] {
       options.what = what;
@@ -188,19 +194,25 @@ void add_queries(CLI::App& app, QueryOptions& options, int& code) {
 
 void add_check(CLI::App& app, CheckOptions& options, int& code) {
   auto* check = app.add_subcommand("check", "Check a run file: layers, memory, bytes an exchange");
-  check->add_option("run_file", options.run_file, "Run file (TOML)")->required();
+  add(*check, "run_file", kFileArgument, options.run_file, "Run file (TOML)")->required();
   check->add_flag("--json", options.json, "Print JSON");
+  check->add_flag_callback(
+      "--keys",
+      [] {
+        print_keys();
+        throw CLI::Success();  // no run file is needed
+      },
+      "Print all keys of run files as Markdown, and check nothing");
   add_set(*check, options.set);
   check->callback([&options, &code] { code = run_check(options); });
 }
 
 void add_checkpoint(CLI::App& command, CheckpointOptions& options) {
-  command
-      .add_option("checkpoint", options.path,
-                  "Folder of a checkpoint or of a peer (its newest one), or safetensors file")
+  add(command, "checkpoint", kPathArgument, options.path,
+      "Folder of a checkpoint or of a peer (its newest one), or safetensors file")
       ->required();
-  command.add_option("--run", options.run_file,
-                     "Run file (default: the checkpoint's; a safetensors file needs it)");
+  add(command, "--run", kFileArgument, options.run_file,
+      "Run file (default: the checkpoint's; a safetensors file needs it)");
   add_set(command, options.set);
 }
 
@@ -214,19 +226,18 @@ void add_eval(CLI::App& app, EvalOptions& options, int& code) {
 void add_sample(CLI::App& app, SampleOptions& options, int& code) {
   auto* sample = app.add_subcommand("sample", "Write text from a language model");
   add_checkpoint(*sample, options.checkpoint);
-  sample->add_option("--prompt", options.prompt, "What the text begins with");
-  sample->add_option("--tokens", options.tokens, "How many tokens are added")
+  add(*sample, "--prompt", "TEXT", options.prompt, "What the text begins with");
+  add(*sample, "--tokens", "N", options.tokens, "How many tokens are added")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  sample
-      ->add_option("--temperature", options.temperature,
-                   "Below 1: likely tokens come more often; 0: always the likeliest")
+  add(*sample, "--temperature", "NUMBER", options.temperature,
+      "Below 1: likely tokens come more often; 0: always the likeliest")
       ->check(number_from(0, 100))
       ->capture_default_str();
-  sample->add_option("--top-k", options.top_k, "Only so many of the likeliest tokens; 0: all")
+  add(*sample, "--top-k", "N", options.top_k, "Only so many of the likeliest tokens; 0: all")
       ->check(whole_number<std::uint32_t>())
       ->capture_default_str();
-  sample->add_option("--seed", options.seed, "Another seed, another text")
+  add(*sample, "--seed", "N", options.seed, "Another seed, another text")
       ->check(whole_number<std::uint64_t>())
       ->capture_default_str();
   sample->callback([&options, &code] { code = run_sample(options); });
@@ -234,25 +245,25 @@ void add_sample(CLI::App& app, SampleOptions& options, int& code) {
 
 void add_export(CLI::App& app, ExportOptions& options, int& code) {
   auto* command = app.add_subcommand("export", "Write a checkpoint as a file that PyTorch loads");
-  command
-      ->add_option("checkpoint", options.checkpoint,
-                   "Folder of a checkpoint or of a peer (its newest one)")
+  add(*command, "checkpoint", kPathArgument, options.checkpoint,
+      "Folder of a checkpoint or of a peer (its newest one)")
       ->required();
-  command->add_option("--out", options.out, "The safetensors file to write")->required();
+  add(*command, "--out", kFileArgument, options.out, "The safetensors file to write")->required();
   command->callback([&options, &code] { code = run_export(options); });
 }
 
 void add_sim(CLI::App& app, SimOptions& options, int& code) {
   auto* sim = app.add_subcommand("sim", "Run a scenario in the simulator");
-  sim->add_option("scenario", options.scenario, "Scenario (TOML), or 'random': drawn from the seed")
+  add(*sim, "scenario", kFileArgument, options.scenario,
+      "Scenario (TOML), or 'random': drawn from the seed")
       ->required();
-  sim->add_option("--seed", options.seed, "Seed in place of the scenario's")
+  add(*sim, "--seed", "N", options.seed, "Seed in place of the scenario's")
       ->check(whole_number<std::uint64_t>());
-  sim->add_option("--seeds", options.seeds, "A..B: once with each of these seeds");
+  add(*sim, "--seeds", "A..B", options.seeds, "A..B: once with each of these seeds");
   add_set(*sim, options.set);
-  sim->add_option("--json", options.json, "Write the report as JSON; -: to stdout");
-  sim->add_option("--regressions", options.regressions,
-                  "With --seeds: write failing scenarios, made smaller, to this folder");
+  add(*sim, "--json", kFileArgument, options.json, "Write the report as JSON; -: to stdout");
+  add(*sim, "--regressions", kFolderArgument, options.regressions,
+      "With --seeds: write failing scenarios, made smaller, to this folder");
   sim->add_flag("--plan", options.plan, "Print the resolved scenario as JSON and run nothing");
   sim->add_flag("--trace", options.trace, "Print every event");
   sim->callback([&options, &code] { code = run_sim(options); });
@@ -264,16 +275,17 @@ void add_data(CLI::App& app, DataOptions& options, int& code) {
   const char* const texts = "Text files, folders of them, or bible-kjv: Debian's King James text";
   auto* train = data->add_subcommand("train-vocabulary",
                                      "Learn a vocabulary by byte-level byte-pair encoding");
-  train->add_option("texts", options.texts, texts)->required();
-  train->add_option("--size", options.size, "Tokens, the 256 bytes included")
+  add(*train, "texts", kPathArgument, options.texts, texts)->required();
+  add(*train, "--size", "N", options.size, "Tokens, the 256 bytes included")
       ->required()
       ->check(CLI::Range(257, 1 << 20));
-  train->add_option("--out", options.out, "The vocabulary's file (JSON)")->required();
+  add(*train, "--out", kFileArgument, options.out, "The vocabulary's file (JSON)")->required();
   auto* encode =
       data->add_subcommand("encode", "Write text as files of tokens, for data.source = \"tokens\"");
-  encode->add_option("texts", options.texts, texts)->required();
-  encode->add_option("--vocabulary", options.vocabulary, "A vocabulary's file")->required();
-  encode->add_option("--out", options.out, "A folder without such files")->required();
+  add(*encode, "texts", kPathArgument, options.texts, texts)->required();
+  add(*encode, "--vocabulary", kFileArgument, options.vocabulary, "A vocabulary's file")
+      ->required();
+  add(*encode, "--out", kFolderArgument, options.out, "A folder without such files")->required();
   train->callback([&options] { options.what = "train-vocabulary"; });
   encode->callback([&options] { options.what = "encode"; });
   data->callback([&options, &code] { code = run_data(options); });  // after theirs
@@ -282,19 +294,17 @@ void add_data(CLI::App& app, DataOptions& options, int& code) {
 void add_doctor(CLI::App& app, DoctorOptions& options, int& code) {
   auto* doctor = app.add_subcommand(
       "doctor", "Check what a peer needs: this machine, its links, and peers that it should reach");
-  doctor->add_option("--listen", options.listen, "Address that a peer would listen on")
+  add(*doctor, "--listen", "ADDRESS", options.listen, "Address that a peer would listen on")
       ->capture_default_str();
-  doctor
-      ->add_option(
-          "--join", options.join,
-          "Address host:port of a peer that this machine should reach; two on different hosts "
-          "tell the kind of NAT in between (repeatable)")
+  add(*doctor, "--join", "ADDRESS", options.join,
+      "Address host:port of a peer that this machine should reach; two on different hosts "
+      "tell the kind of NAT in between (repeatable)")
       ->allow_extra_args(false);
-  doctor->add_option(
-      "--peer", options.peer,
+  add(*doctor, "--peer", kPeerArgument, options.peer,
       "Ask a running peer, too, whether it can be dialed: its folder, or the address "
       "of its page, host:port");
-  doctor->add_option("--secret", options.secret, "File with the swarm's secret, if it has one");
+  add(*doctor, "--secret", kFileArgument, options.secret,
+      "File with the swarm's secret, if it has one");
   add_proxy(*doctor, options.proxy);
   doctor->add_flag("!--no-port-mapping", options.port_mapping,
                    "Do not try whether the router maps a port");
@@ -305,7 +315,8 @@ void add_doctor(CLI::App& app, DoctorOptions& options, int& code) {
 
 void add_keygen(CLI::App& app, KeygenOptions& options, int& code) {
   auto* keygen = app.add_subcommand("keygen", "Make a secret that alone lets peers into a swarm");
-  keygen->add_option("file", options.out, "The file to write, for security.secret")->required();
+  add(*keygen, "file", kFileArgument, options.out, "The file to write, for security.secret")
+      ->required();
   keygen->callback([&options, &code] { code = run_keygen(options); });
 }
 
@@ -331,24 +342,24 @@ int run_bench(const CLI::App& command, const BenchOptions& options) {
 
 void add_bench(CLI::App& app, BenchOptions& options, int& code) {
   auto* bench = app.add_subcommand("bench", "Measure a part on this machine");
-  bench->add_option("what", options.what, "compute, codec or carriers")
+  add(*bench, "what", "WHAT", options.what, "compute, codec or carriers")
       ->required()
       ->check(CLI::IsMember({"compute", "codec", "carriers"}));
   bench->add_flag("--json", options.json, "Print one JSON object a line");
-  bench->add_option(
-      "--only", options.only,
-      "compute: one model, cnn, mlp, resnet18 or gpt; on a GPU also resnet50 or gpt2; codec: one "
-      "size, 10M or 100M; carriers: one carrier, tcp or ucx");
-  bench->add_option("--threads", options.threads, "compute: threads")
+  add(*bench, "--only", "NAME", options.only,
+      "compute: one model, cnn, mlp, resnet18 or gpt; on a GPU also resnet50 or gpt2; "
+      "codec: one size, 10M or 100M; carriers: one carrier, tcp or ucx");
+  add(*bench, "--threads", "N", options.threads, "compute: threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  bench->add_option("--device", options.device, "cpu, or cuda:0 and so on")->capture_default_str();
+  add(*bench, "--device", "DEVICE", options.device, "cpu, or cuda:0 and so on")
+      ->capture_default_str();
   bench->add_flag("--bf16", options.bfloat16, "compute: with train.precision = \"bf16\"");
-  bench->add_option("--network", options.network,
-                    "carriers: file of the network namespace in which the links' other ends are");
-  bench->add_option("--listen", options.listen,
-                    "carriers: HOST:PORT where these listen; otherwise on 127.0.0.1");
-  bench->add_option("--seconds", options.seconds, "Time for each figure")
+  add(*bench, "--network", kFileArgument, options.network,
+      "carriers: file of the network namespace in which the links' other ends are");
+  add(*bench, "--listen", "ADDRESS", options.listen,
+      "carriers: HOST:PORT where these listen; otherwise on 127.0.0.1");
+  add(*bench, "--seconds", "SECONDS", options.seconds, "Time for each figure")
       ->check(number_from(0.1, 600))
       ->capture_default_str();
   bench->callback([bench, &options, &code] { code = run_bench(*bench, options); });
@@ -360,6 +371,72 @@ void add_map_port(CLI::App& app, std::string& listen, int& code) {
   command->group("");
   command->add_option("listen", listen, "Address that is listened on, ip:port")->required();
   command->callback([&listen, &code] { code = starling::io::router::map_port(listen); });
+}
+
+// --- the table of the command line ---
+
+/// What stands between two brackets in a text, or nothing.
+std::string between(const std::string& text, char open, char close) {
+  const auto first = text.find(open);
+  const auto last = text.find(close);
+  return first == std::string::npos || last == std::string::npos
+             ? ""
+             : text.substr(first + 1, last - first - 1);
+}
+
+std::vector<std::string> names_of(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  if (option.get_positional()) names.push_back(option.get_single_name());
+  return names;
+}
+
+/// CLI11 has an argument's name and what its validators say in one text: "N:INT in [1 - 64]".
+Option option_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  std::string range = between(type, '[', ']');
+  const auto dash = range.find(" - ");
+  if (dash != std::string::npos) range.replace(dash, 3, " to ");
+  Option out{.names = names_of(option),
+             .argument = type.substr(0, type.find(':')),
+             .choices = {},
+             .range = std::move(range),
+             .value = option.get_default_str(),
+             .help = option.get_description(),
+             .required = option.get_required(),
+             .repeatable = option.get_items_expected_max() > 1};
+  const std::string choices = between(type, '{', '}');
+  if (!choices.empty()) out.choices = CLI::detail::split(choices, ',');
+  return out;
+}
+
+Command command_of(const CLI::App& app, const std::string& name, const std::string& about) {
+  Command command{.name = name, .about = about, .options = {}, .commands = {}};
+  for (const CLI::Option* option : app.get_options()) command.options.push_back(option_of(*option));
+  const auto is_shown = [](const CLI::App* inner) { return !inner->get_group().empty(); };
+  for (const CLI::App* inner : app.get_subcommands(is_shown)) {
+    command.commands.push_back(command_of(*inner, inner->get_name(), inner->get_description()));
+  }
+  return command;
+}
+
+void print_table(const CLI::App& app, const std::string& form) {
+  const Command program = command_of(app, "starling", kAbout);
+  const std::string text = form == "man"    ? manual_page(program, kVersion)
+                           : form == "bash" ? bash_completion(program)
+                                            : zsh_completion(program);
+  std::fputs(text.c_str(), stdout);
+}
+
+/// Of the build, not for people: what is installed beside the program.
+void add_describe(CLI::App& app, std::string& form) {
+  auto* command = app.add_subcommand("describe", "Print the table of commands in another form");
+  command->group("");
+  command->add_option("form", form, "man, bash or zsh")
+      ->required()
+      ->check(CLI::IsMember({"man", "bash", "zsh"}));
+  command->callback([&app, &form] { print_table(app, form); });
 }
 
 /// The name of a command as it is typed, with its own command if it has one: "starling data
@@ -409,7 +486,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Starling: peers that train one model together, with nobody in charge");
+  CLI::App app(std::string("Starling: ") + kAbout);
   app.set_version_flag("--version", std::string("starling ") + kVersion);
   app.require_subcommand(1);
   int code = 0;
@@ -443,6 +520,8 @@ int run(int argc, char** argv) {
   add_bench(app, bench, code);
   std::string mapped;
   add_map_port(app, mapped, code);
+  std::string form;
+  add_describe(app, form);
   // CLI11 would only say that a command is required.
   const auto is_asked_for = [&](CLI::App* command) { return command->get_name() == argv[1]; };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_asked_for).empty()) {
@@ -463,32 +542,6 @@ int finish(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   std::fputs("starling: what it printed could not be written (is the disk full?)\n", stderr);
   return code == 0 ? kFailedExit : code;
-}
-
-/// What is opened first must not get the number of stdout, and what is printed with it.
-void open_missing_streams() {
-  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (fcntl(number, F_GETFD) < 0) open("/dev/null", O_RDWR);
-  }
-}
-
-/// Ends the program with a word on why where a mapped file has no bytes any more: it became
-/// shorter, or its disk fails.
-void tell_bus_error(int number, siginfo_t* cause, void*) {
-  if (cause->si_code == BUS_ADRERR) {
-    constexpr std::string_view kText =
-        "starling: a file of the data became shorter while it was in use, or cannot be read\n";
-    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, kText.data(), kText.size());
-    _exit(starling::base::exit_code(starling::base::ErrorCode::data));
-  }
-  signal(number, SIG_DFL);  // and what was done is done again
-}
-
-void take_bus_errors() {
-  struct sigaction action {};
-  action.sa_sigaction = tell_bus_error;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGBUS, &action, nullptr);
 }
 
 }  // namespace

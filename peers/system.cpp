@@ -4,15 +4,46 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <fcntl.h>
 #include <malloc.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/result.hpp"
+
 namespace starling::peers {
+namespace {
+
+void tell_bus_error(int number, siginfo_t* cause, void*) {
+  if (cause->si_code == BUS_ADRERR) {
+    constexpr std::string_view kText =
+        "starling: a file of the data became shorter while it was in use, or cannot be read\n";
+    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, kText.data(), kText.size());
+    _exit(base::exit_code(base::ErrorCode::data));
+  }
+  signal(number, SIG_DFL);  // and what was done is done again
+}
+
+}  // namespace
+
+void open_missing_streams() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(number, F_GETFD) < 0) open("/dev/null", O_RDWR);
+  }
+}
+
+void take_bus_errors() {
+  struct sigaction action {};
+  action.sa_sigaction = tell_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
 
 double process_age() {
   std::ifstream file("/proc/self/stat");

@@ -3,6 +3,13 @@
 
 namespace starling::peers {
 
+/// What is opened first must not get the number of stdout, and what is printed with it.
+void open_missing_streams();
+
+/// From now on the program ends with a word on why where a mapped file has no bytes any more: it
+/// became shorter, or its disk fails.
+void take_bus_errors();
+
 /// Seconds since this process was started, counted by the kernel in hundredths.
 [[nodiscard]] double process_age();
 

@@ -53,7 +53,7 @@ class Names {
  public:
   void section(const char* name) { keys_ = &sections[name]; }
   template <class Field, class Rule>
-  void operator()(const char* key, const Field&, const Rule&) {
+  void operator()(const char* key, const Field&, const Rule&, const char* /*help*/) {
     keys_->emplace_back(key);
   }
 
@@ -158,7 +158,7 @@ class Reader {
   void section(const char* name) { section_ = name; }
 
   template <class Field, class Rule>
-  void operator()(const char* key, Field& field, const Rule& rule) {
+  void operator()(const char* key, Field& field, const Rule& rule, const char* /*help*/) {
     const toml::node* const node = document_.find(section_, key);
     if (node == nullptr || error) return;
     read(fmt::format("{}.{}", section_, key), *node, field, rule);
@@ -391,25 +391,26 @@ class Reader {
     }
     if (error) return;
     std::vector<std::string> known{"type"};
-    visit_layer_keys(layer, [&](const char* name, const auto&, Presence presence, const auto&) {
-      if (presence != Presence::none) known.emplace_back(name);
-    });
+    visit_layer_keys(
+        layer, [&](const char* name, const auto&, Presence presence, const auto&, const char*) {
+          if (presence != Presence::none) known.emplace_back(name);
+        });
     for (const auto& [name, value] : *table) {
       if (std::ranges::find(known, name.str()) == known.end()) {
         return reject(fmt::format("{}.{}", key, shown(name.str())), value, "{} has no such key{}",
                       model::name_of(layer.kind), suggestion(name.str(), known));
       }
     }
-    visit_layer_keys(layer,
-                     [&](const char* name, auto& field, Presence presence, const auto& rule) {
-                       if (presence == Presence::none || error) return;
-                       const toml::node* const value = table->get(name);
-                       if (value != nullptr) {
-                         read(fmt::format("{}.{}", key, name), *value, field, rule);
-                       } else if (presence == Presence::required) {
-                         reject(key, *table, "'{}' is missing", name);
-                       }
-                     });
+    visit_layer_keys(layer, [&](const char* name, auto& field, Presence presence, const auto& rule,
+                                const char* /*help*/) {
+      if (presence == Presence::none || error) return;
+      const toml::node* const value = table->get(name);
+      if (value != nullptr) {
+        read(fmt::format("{}.{}", key, name), *value, field, rule);
+      } else if (presence == Presence::required) {
+        reject(key, *table, "'{}' is missing", name);
+      }
+    });
   }
 
   template <class Field, class Rule>
@@ -532,7 +533,7 @@ base::Result<RunFile> parse_run_file(std::string_view text, const std::string& n
   run_file.embedded = embedded;
   Reader reader(document);
   reader.section("train");
-  reader("optimizer", run_file.train.optimizer, kOptimizerNames);
+  reader("optimizer", run_file.train.optimizer, kOptimizerNames, "");
   run_file.train = train::defaults(run_file.train.optimizer);
   visit_keys(run_file, reader);
   if (reader.error) return fail(std::move(*reader.error));

@@ -2,7 +2,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,115 +14,11 @@
 #include "model/presets.hpp"
 #include "peer/run_file.hpp"
 #include "peer/run_file_keys.hpp"
+#include "peer/run_file_toml.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::peer {
 namespace {
-
-/// A TOML basic string.
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
-// --- a value as TOML ---
-
-template <class Number>
-std::string value(Number field, const IntegerRange&) {
-  return fmt::format("{}", field);
-}
-/// The shortest text that reads back as the same number.
-std::string value(double field, const NumberRange&) { return fmt::format("{}", field); }
-std::string value(bool field, const Flag&) { return fmt::format("{}", field); }
-std::string value(const std::vector<double>& field, const NumberList&) {
-  return fmt::format("[{}]", fmt::join(field, ", "));
-}
-std::string value(base::Duration field, const SecondsRange&) {
-  return fmt::format("{}", base::seconds(field));
-}
-std::string value(const std::string& field, const Text&) { return quoted(field); }
-template <class Enum, std::size_t N>
-std::string value(Enum field, const base::EnumNames<Enum, N>& names) {
-  return quoted(base::name_of(field, names));
-}
-std::string value(const std::vector<std::string>& field, const List&) {
-  std::vector<std::string> texts;
-  texts.reserve(field.size());
-  for (const std::string& text : field) texts.push_back(quoted(text));
-  return fmt::format("[{}]", fmt::join(texts, ", "));
-}
-std::string value(const std::vector<std::string>& field, const Paths& rule) {
-  return field.size() == 1 ? quoted(field.front()) : value(field, List{rule.max});
-}
-std::string value(const std::vector<std::uint32_t>& field, const List&) {
-  return fmt::format("[{}]", fmt::join(field, ", "));
-}
-std::string value(const std::optional<std::string>& field, const TensorName&) {
-  return field ? quoted(*field) : "";
-}
-std::string value(const std::vector<model::LayerSpec>& field, const Layers&);
-
-struct KeyText {
-  std::string key;
-  std::string text;
-  Presence presence;
-};
-
-/// The keys of a layer beside its type, as TOML.
-std::vector<KeyText> all_keys_of(const model::LayerSpec& layer) {
-  std::vector<KeyText> keys;
-  visit_layer_keys(layer,
-                   [&](const char* key, const auto& field, Presence presence, const auto& rule) {
-                     if (presence != Presence::none)
-                       keys.push_back({key, value(field, rule), presence});
-                   });
-  return keys;
-}
-
-/// Those that must be given or do not have their defaults.
-std::vector<KeyText> keys_of(const model::LayerSpec& layer) {
-  const std::vector<KeyText> all = all_keys_of(layer);
-  const std::vector<KeyText> defaults = all_keys_of({.kind = layer.kind});
-  std::vector<KeyText> keys;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].presence == Presence::required || all[i].text != defaults[i].text) {
-      keys.push_back(all[i]);
-    }
-  }
-  return keys;
-}
-
-std::string indented(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    out += c;
-    if (c == '\n') out += "  ";
-  }
-  return out;
-}
-
-std::string value(const std::vector<model::LayerSpec>& field, const Layers&) {
-  std::string text = "[";
-  for (const model::LayerSpec& layer : field) {
-    std::vector<std::string> keys;
-    if (layer.kind != model::LayerKind::block) {
-      keys.push_back("type = " + quoted(model::name_of(layer.kind)));
-    }
-    for (const KeyText& key : keys_of(layer)) keys.push_back(key.key + " = " + indented(key.text));
-    text += fmt::format("\n  {{ {} }},", fmt::join(keys, ", "));
-  }
-  return text + "\n]";
-}
 
 /// Writes every key as TOML.
 class Writer {
@@ -131,20 +26,21 @@ class Writer {
   void section(const char* name) { out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", name); }
 
   template <class Field, class Rule>
-  void operator()(const char* key, const Field& field, const Rule& rule) {
-    out += fmt::format("{} = {}\n", key, value(field, rule));
+  void operator()(const char* key, const Field& field, const Rule& rule, const char* /*help*/) {
+    out += fmt::format("{} = {}\n", key, to_toml(field, rule));
   }
   template <class Field, class Rule>
-  void operator()(const char* key, const Field& field, const Only<Rule>& only) {
-    if (only.applies) (*this)(key, field, only.rule);
+  void operator()(const char* key, const Field& field, const Only<Rule>& only, const char* help) {
+    if (only.applies) (*this)(key, field, only.rule, help);
   }
   template <class Field, class Rule>
-  void operator()(const char* key, const Field& field, const Used<Rule>& used) {
-    if (used.applies) (*this)(key, field, used.rule);
+  void operator()(const char* key, const Field& field, const Used<Rule>& used, const char* help) {
+    if (used.applies) (*this)(key, field, used.rule, help);
   }
-  void operator()(const char* key, const decltype(model::Spec::blocks)& field, const Blocks&) {
+  void operator()(const char* key, const decltype(model::Spec::blocks)& field, const Blocks&,
+                  const char* /*help*/) {
     for (const auto& [name, layers] : field) {
-      out += fmt::format("{}.{} = {}\n", key, name, value(layers, Layers{}));
+      out += fmt::format("{}.{} = {}\n", key, name, to_toml(layers, Layers{}));
     }
   }
 
@@ -171,7 +67,7 @@ class SectionLines {
 
   void section(const char* name) { section_ = name; }
   template <class Field, class Rule>
-  void operator()(const char* key, const Field& field, const Rule& rule) {
+  void operator()(const char* key, const Field& field, const Rule& rule, const char* /*help*/) {
     if (std::ranges::find(without_, key) != without_.end()) return;
     add(fmt::format("{}.{}", section_, key), field, rule);
   }
@@ -179,7 +75,7 @@ class SectionLines {
  private:
   template <class Field, class Rule>
   void add(const std::string& key, const Field& field, const Rule& rule) {
-    lines_[key] = value(field, rule);
+    lines_[key] = to_toml(field, rule);
   }
   template <class Field, class Rule>
   void add(const std::string& key, const Field& field, const Only<Rule>& only) {

@@ -40,6 +40,16 @@ BOOST_AUTO_TEST_CASE(layers_memory_and_bytes_are_told_without_the_data) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(keys_are_printed_without_a_run_file) {
+  const testing::TemporaryFolder folder;
+  const Ended ended = run(folder, {"check", "--keys"});
+  BOOST_TEST(ended.code.value_or(-1) == 0);
+  BOOST_TEST(ended.out.starts_with("## [run]\n"));
+  BOOST_TEST(has(ended.out, "| `upload_limit` |"));
+  BOOST_TEST(ended.err == "");
+  BOOST_TEST(run(folder, {"check"}).code.value_or(-1) == 2);
+}
+
 BOOST_AUTO_TEST_CASE(text_needs_no_files_either) {
   const Ended ended = check("kjv.toml", {"--json", "--set", "data.path=/no/such/file"});
   BOOST_TEST(ended.code.value_or(-1) == 3);

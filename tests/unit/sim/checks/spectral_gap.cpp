@@ -10,7 +10,7 @@ using namespace starling::sim;
 
 namespace {
 
-std::vector<Edge> ring(std::uint32_t peers) {
+std::vector<Edge> cycle(std::uint32_t peers) {
   std::vector<Edge> edges;
   for (std::uint32_t i = 0; i < peers; ++i) edges.emplace_back(i, (i + 1) % peers);
   return edges;
@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(all_linked_with_all_agree_at_once) {
 BOOST_AUTO_TEST_CASE(a_ring_has_the_gap_of_its_formula) {
   for (const std::uint32_t peers : {5U, 12U, 40U}) {
     const double second = (1 + 2 * std::cos(2 * std::numbers::pi / peers)) / 3;
-    BOOST_TEST(spectral_gap(peers, ring(peers)) == 1 - second, boost::test_tools::tolerance(1e-3));
+    BOOST_TEST(spectral_gap(peers, cycle(peers)) == 1 - second, boost::test_tools::tolerance(1e-3));
   }
 }
 
