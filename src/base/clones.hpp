@@ -7,7 +7,7 @@
 // functions (no float reductions).
 // STARLING_CLONES makes an AVX2 copy. STARLING_WIDE_CLONES adds one for AVX-512, where it was
 // measured to gain: not where memory is waited for, nor where bits of a comparison are gathered. A
-// copy for SSE4.2 gains nothing that counts (src/exchange/README.md). Sanitizers instrument the
+// copy for SSE4.2 gains nothing that counts (src/exchange/DECISIONS.md). Sanitizers instrument the
 // loader's choice before they are ready: one copy there, and where a test asks for the one that its
 // flags make (STARLING_PLAIN).
 #if !defined(STARLING_PLAIN) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \

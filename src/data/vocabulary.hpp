@@ -37,7 +37,7 @@ class Vocabulary {
   /// there twice, a token of more than kWordBytesMax bytes, more than kVocabularyMax tokens.
   [[nodiscard]] static base::Result<Vocabulary> make(std::vector<Merge> merges,
                                                      const std::string& name);
-  /// Reads a file that save() wrote; the format is in the folder's README.
+  /// Reads a file that save() wrote; the format is in formats.md.
   [[nodiscard]] static base::Result<Vocabulary> load(const std::string& path);
   [[nodiscard]] base::Status save(const std::string& path) const;
 

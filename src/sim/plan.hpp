@@ -73,7 +73,7 @@ struct FaultTimes {
 [[nodiscard]] base::Result<Plan> make_plan(Scenario scenario,
                                            std::optional<std::uint64_t> seed = std::nullopt);
 
-/// The plan as JSON; the format stands in scenarios/README.md.
+/// The plan as JSON; the format stands in scenarios/LANGUAGE.md.
 [[nodiscard]] std::string to_json(const Plan& plan);
 
 }  // namespace starling::sim

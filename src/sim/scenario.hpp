@@ -1,6 +1,6 @@
 // A scenario: the TOML file that says which peers run, on what network, what goes wrong when, and
 // what must hold. Plain values, as written; plan.hpp resolves them. The language is described in
-// scenarios/README.md.
+// scenarios/LANGUAGE.md.
 #pragma once
 
 #include <cstdint>
