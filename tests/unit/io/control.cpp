@@ -5,6 +5,7 @@
 #include <cctype>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
@@ -20,7 +21,8 @@ using namespace starling::io::test;
 
 namespace {
 
-/// Sends a text when connected and keeps what comes until the other end closes. Lives until then.
+/// Sends a text when connected, further ones when told, and keeps what comes until the other end
+/// closes. Lives until then.
 class HttpClient {
  public:
   HttpClient(Loop& loop, const std::string& address, std::string request)
@@ -43,7 +45,15 @@ class HttpClient {
              [](uv_handle_t* closed) { delete reinterpret_cast<uv_tcp_t*>(closed); });
   }
 
+  void say(std::string_view text) {
+    uv_buf_t buffer =
+        uv_buf_init(const_cast<char*>(text.data()), static_cast<unsigned>(text.size()));
+    BOOST_TEST(uv_try_write(reinterpret_cast<uv_stream_t*>(tcp_), &buffer, 1) ==
+               static_cast<int>(text.size()));
+  }
+
   std::string reply;
+  bool connected = false;
   bool ended = false;
 
  private:
@@ -64,9 +74,8 @@ class HttpClient {
           uv_read_stop(from);
           client.ended = true;
         });
-    if (request_.empty()) return;
-    uv_buf_t buffer = uv_buf_init(request_.data(), static_cast<unsigned>(request_.size()));
-    BOOST_TEST(uv_try_write(stream, &buffer, 1) == static_cast<int>(request_.size()));
+    connected = true;
+    if (!request_.empty()) say(request_);
   }
 
   std::string request_;
@@ -127,6 +136,21 @@ BOOST_AUTO_TEST_CASE(a_post_is_served_whatever_its_body_says) {
   BOOST_TEST(reply.ends_with("post /leave"));
   BOOST_REQUIRE(asked.size() == 1U);
   BOOST_TEST(asked[0].post);
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_comes_byte_by_byte_is_served) {
+  for (const std::string_view request : {"POST /x?y HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                                         "POST /x HTTP/1.1\r\nContent-Length: 3\r\n\r\nnow"}) {
+    HttpClient client(loop, control->address(), "");
+    BOOST_REQUIRE(run_until(loop, [&] { return client.connected; }));
+    for (std::size_t at = 0; at < request.size(); ++at) {
+      BOOST_TEST(client.reply.empty());
+      client.say(request.substr(at, 1));
+      loop.run_once();
+    }
+    BOOST_TEST(run_until(loop, [&] { return client.ended; }));
+    BOOST_TEST(client.reply.ends_with("post /x"), client.reply);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(pages_in_a_browser_are_refused) {
