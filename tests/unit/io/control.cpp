@@ -200,6 +200,17 @@ BOOST_AUTO_TEST_CASE(a_port_that_others_reach_answers_them_but_takes_no_orders) 
   BOOST_TEST(open.asked.size() == 3U);
 }
 
+// What is read another way by somebody else may get past them.
+BOOST_AUTO_TEST_CASE(a_header_that_can_be_read_in_two_ways_is_refused) {
+  for (const std::string header :
+       {"Host: localhost\r\nHost: example.org", "Host: local\r\nHost: host", "Host : example.org",
+        "Content-Length: 0\r\nContent-Length: 5", "Content-Length: +1",
+        "Content-Length: 0\r\nTransfer-Encoding: chunked", "X: a\nb", "X: a\rb"}) {
+    BOOST_TEST(starts_with_code(ask("GET / HTTP/1.1\r\n" + header + "\r\n\r\n"), 400), header);
+  }
+  BOOST_TEST(asked.empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_query_is_passed_over) {
   BOOST_TEST(ask("GET /?a=1 HTTP/1.1\r\n\r\n").ends_with("get /"));
   BOOST_TEST(ask("GET /status?x HTTP/1.1\r\n\r\n").ends_with("get /status"));
@@ -246,13 +257,16 @@ BOOST_AUTO_TEST_CASE(an_address_that_cannot_be_had_is_an_error) {
 }
 
 BOOST_AUTO_TEST_CASE(other_methods_are_refused) {
-  BOOST_TEST(starts_with_code(ask("DELETE /status HTTP/1.1\r\n\r\n"), 405));
+  for (const std::string method : {"DELETE", "CONNECT", "get", "MADE-UP"}) {
+    BOOST_TEST(starts_with_code(ask(method + " /status HTTP/1.1\r\n\r\n"), 405), method);
+  }
   BOOST_TEST(asked.empty());
 }
 
 BOOST_AUTO_TEST_CASE(garbage_is_refused) {
-  const std::string all[] = {"\r\n\x01\x02garbage\r\n\r\n", std::string(100, '\0'), "GET\r\n\r\n",
-                             "GET / HTTP/9.x\r\n\r\n"};
+  const std::string all[] = {
+      "\r\n\x01\x02garbage\r\n\r\n", std::string(100, '\0'),   "GET\r\n\r\n",
+      "GET / HTTP/9.x\r\n\r\n",      "GET / HTTP/2.0\r\n\r\n", "GET /\r\n\r\n"};
   for (const std::string& garbage : all) BOOST_TEST(starts_with_code(ask(garbage), 400));
   BOOST_TEST(asked.empty());
   BOOST_TEST(starts_with_code(ask("GET / HTTP/1.1\r\n\r\n"), 200));  // it goes on
@@ -266,11 +280,24 @@ BOOST_AUTO_TEST_CASE(a_request_that_is_too_long_is_cut_off) {
   };
   BOOST_TEST(starts_with_code(ask(request_of(Control::kRequestMax)), 200));
   BOOST_TEST(asked.size() == 1U);
-  BOOST_TEST(starts_with_code(ask(request_of(Control::kRequestMax + 1)), 400));
+  BOOST_TEST(starts_with_code(ask(request_of(Control::kRequestMax + 1)), 431));
   // The rest that nobody read may turn the answer into a reset.
   const std::string reply = ask(request_of(4 * Control::kRequestMax));
-  BOOST_TEST((reply.empty() || starts_with_code(reply, 400)));
+  BOOST_TEST((reply.empty() || starts_with_code(reply, 431)));
   BOOST_TEST(asked.size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_body_without_a_length_or_too_long_is_refused_before_it_comes) {
+  const std::string request = "POST /leave HTTP/1.1\r\n";
+  for (const char* length : {"8193", "4611686018427387904"}) {
+    const std::string header = std::string("Content-Length: ") + length + "\r\n\r\n";
+    BOOST_TEST(starts_with_code(ask(request + header), 413), length);
+  }
+  for (const char* coding : {"chunked", "gzip"}) {
+    const std::string header = std::string("Transfer-Encoding: ") + coding + "\r\n\r\n";
+    BOOST_TEST(starts_with_code(ask(request + header + "0\r\n\r\n"), 411), coding);
+  }
+  BOOST_TEST(asked.empty());
 }
 
 BOOST_AUTO_TEST_CASE(requests_behind_the_first_are_not_served) {
