@@ -8,8 +8,11 @@
 #include <string_view>
 #include <utility>
 
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/core/error.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
 #include <fmt/core.h>
-#include <http_parser.h>
 #include <uv.h>
 
 #include "base/assert.hpp"
@@ -18,6 +21,8 @@
 
 namespace starling::io {
 namespace {
+
+namespace http = boost::beast::http;
 
 struct Connection;
 using Connections = std::list<std::unique_ptr<Connection>>;
@@ -37,27 +42,30 @@ struct Connection {
   uv_tcp_t tcp{};
   uv_timer_t timer{};
   uv_write_t write{};
-  http_parser parser{};
+  http::request_parser<http::empty_body> parser;  ///< of the header
   int handles_open = 2;
   bool closing = false;
-  std::array<char, 4096> input{};
-  std::size_t received = 0;
-  std::string path;
-  std::string header;       ///< name of the header that is being read
-  bool value_done = false;  ///< its value has begun: what comes next is another header's name
-  std::string host;
-  bool from_page = false;  ///< a script's request that may not read the answer, if it is another's
-  bool from_browser = false;
-  bool own = false;  ///< from this machine
+  std::array<char, Control::kRequestMax> input{};
+  std::size_t received = 0;  ///< bytes of the input that have come
+  std::size_t parsed = 0;    ///< of these, of the header, as far as it was taken
+  bool own = false;          ///< from this machine
   std::string output;
   const Control::Serve* serve = nullptr;
   Connections* all = nullptr;
   const std::set<std::string>* names = nullptr;  ///< of this machine
 
+  Connection() {
+    parser.header_limit(Control::kRequestMax + 1);  // the input is shorter
+    parser.skip(true);                              // a body is counted, not read
+  }
   void close();
+  /// Takes what has come, and answers once that is a request or cannot become one.
+  void parse();
   void reply(const ControlReply& reply);
   /// Instead of what was said before.
   void close_after(std::uint64_t milliseconds);
+  /// To the request that has come.
+  [[nodiscard]] ControlReply answer() const;
   /// What must not be served to whoever asked; empty: nothing.
   [[nodiscard]] std::string_view refusal() const;
 };
@@ -68,6 +76,8 @@ std::string lower(std::string_view text) {
   std::ranges::transform(made, made.begin(), [](unsigned char c) { return std::tolower(c); });
   return made;
 }
+
+std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 Connection& connection_of(void* data) { return *static_cast<Connection*>(data); }
 
@@ -83,23 +93,6 @@ void Connection::close() {
   uv_close(reinterpret_cast<uv_handle_t*>(&timer), on_closed);
 }
 
-const char* reason_of(int code) {
-  switch (code) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 403:
-      return "Forbidden";
-    case 405:
-      return "Method Not Allowed";
-    case 503:
-      return "Service Unavailable";
-    default:
-      return "Not Found";
-  }
-}
-
 void Connection::close_after(std::uint64_t milliseconds) {
   uv_timer_start(
       &timer, [](uv_timer_t* over) { connection_of(over->data).close(); }, milliseconds, 0);
@@ -107,35 +100,17 @@ void Connection::close_after(std::uint64_t milliseconds) {
 
 void Connection::reply(const ControlReply& answer) {
   uv_read_stop(reinterpret_cast<uv_stream_t*>(&tcp));
+  const auto reason =
+      http::obsolete_reason(http::int_to_status(static_cast<unsigned>(answer.code)));
+  const bool head = parser.get().method() == http::verb::head;
   output = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}\r\n{}",
-                       answer.code, reason_of(answer.code), answer.type, answer.body.size(),
-                       kHeaders, parser.method == HTTP_HEAD ? std::string_view() : answer.body);
+                       answer.code, view(reason), answer.type, answer.body.size(), kHeaders,
+                       head ? std::string_view() : answer.body);
   uv_buf_t buffer = uv_buf_init(output.data(), static_cast<unsigned>(output.size()));
   write.data = this;
   close_after(Control::kReplyTimeoutMs);
   const auto on_written = [](uv_write_t* request, int) { connection_of(request->data).close(); };
   if (uv_write(&write, reinterpret_cast<uv_stream_t*>(&tcp), &buffer, 1, on_written) != 0) close();
-}
-
-int on_url(http_parser* parser, const char* at, std::size_t length) {
-  connection_of(parser->data).path.append(at, length);
-  return 0;
-}
-
-int on_header_field(http_parser* parser, const char* at, std::size_t length) {
-  Connection& connection = connection_of(parser->data);
-  if (std::exchange(connection.value_done, false)) connection.header.clear();
-  connection.header += lower({at, length});
-  return 0;
-}
-
-int on_header_value(http_parser* parser, const char* at, std::size_t length) {
-  Connection& connection = connection_of(parser->data);
-  connection.value_done = true;
-  if (connection.header == "host") connection.host.append(at, length);
-  if (connection.header == "origin") connection.from_page = true;
-  if (connection.header == "sec-fetch-site") connection.from_browser = true;
-  return 0;
 }
 
 bool is_from_this_machine(const uv_tcp_t& tcp, const Control::IsOwn& is_own) {
@@ -153,11 +128,15 @@ std::string_view host_of(std::string_view header) {
 // A browser sends what a page of somebody else tells it to, and names the page; and where a name of
 // that page's has been made to lead here, the name.
 std::string_view Connection::refusal() const {
-  std::string named = lower(host_of(host));
+  const auto& request = parser.get();
+  std::string named = lower(host_of(view(request[http::field::host])));
   if (named.ends_with('.')) named.pop_back();  // of a name that is complete
   const bool named_here = named.empty() || names->contains(named) || numeric_address({named, 0});
-  const bool post = parser.method == HTTP_POST;
-  if (from_page || (post && from_browser)) return "not for pages in a browser";
+  const bool post = request.method() == http::verb::post;
+  const bool from_page = request.count(http::field::origin) > 0;
+  if (from_page || (post && request.count("Sec-Fetch-Site") > 0)) {
+    return "not for pages in a browser";
+  }
   if (!named_here) return "only under this machine's address or host name";
   if (post && !own) return "only for programs on this machine";
   return {};
@@ -176,33 +155,35 @@ std::set<std::string> names_of_this_machine(const std::string& listen_host) {
   return names;
 }
 
-int on_message_complete(http_parser* parser) {
-  Connection& connection = connection_of(parser->data);
-  const auto method = static_cast<http_method>(parser->method);
-  if (const auto refused = connection.refusal(); !refused.empty()) {
-    connection.reply(error_reply(403, refused));
-  } else if (method != HTTP_GET && method != HTTP_HEAD && method != HTTP_POST) {
-    connection.reply(error_reply(405, "only GET, HEAD and POST"));
-  } else {
-    std::string path = connection.path.substr(0, connection.path.find('?'));
-    connection.reply((*connection.serve)({method == HTTP_POST, std::move(path)}));
+ControlReply Connection::answer() const {
+  const auto& request = parser.get();
+  // Which one is meant is anybody's guess.
+  if (request.count(http::field::host) > 1) return error_reply(400, "it names several hosts");
+  if (const auto refused = refusal(); !refused.empty()) return error_reply(403, refused);
+  const bool post = request.method() == http::verb::post;
+  if (!post && request.method() != http::verb::get && request.method() != http::verb::head) {
+    return error_reply(405, "only GET, HEAD and POST");
   }
-  // One request a connection: the answer is under way, what follows must not start another.
-  http_parser_pause(parser, 1);
-  return 0;
+  const std::string_view target = view(request.target());
+  return (*serve)({post, std::string(target.substr(0, target.find('?')))});
 }
 
-const http_parser_settings& parser_settings() {
-  static const http_parser_settings settings = [] {
-    http_parser_settings made;
-    http_parser_settings_init(&made);
-    made.on_url = on_url;
-    made.on_header_field = on_header_field;
-    made.on_header_value = on_header_value;
-    made.on_message_complete = on_message_complete;
-    return made;
-  }();
-  return settings;
+// One request a connection: once it is answered, nothing more is read.
+void Connection::parse() {
+  if (!parser.is_done()) {
+    boost::beast::error_code error;
+    parsed += parser.put(boost::asio::buffer(input.data() + parsed, received - parsed), error);
+    const bool goes_on = error == http::error::need_more;
+    if (goes_on && received < input.size()) return;
+    if (goes_on) return reply(error_reply(431, "its header is too long"));
+    if (error) return reply(error_reply(400, "not a request this port understands"));
+  }
+  if (parser.get().count(http::field::transfer_encoding) > 0) {
+    return reply(error_reply(411, "a body must have a length"));
+  }
+  const std::uint64_t body = parser.content_length().value_or(0);
+  if (body > input.size() - parsed) return reply(error_reply(413, "its body is too long"));
+  if (received - parsed >= body) reply(answer());
 }
 
 void on_read(uv_stream_t* stream, ssize_t count, const uv_buf_t*) {
@@ -210,18 +191,13 @@ void on_read(uv_stream_t* stream, ssize_t count, const uv_buf_t*) {
   if (count == 0) return;
   if (count < 0) return connection.close();
   connection.received += static_cast<std::size_t>(count);
-  const auto size = static_cast<std::size_t>(count);
-  const bool parsed = connection.received <= Control::kRequestMax &&
-                      http_parser_execute(&connection.parser, &parser_settings(),
-                                          connection.input.data(), size) == size;
-  if (!parsed && connection.output.empty()) {
-    connection.reply(error_reply(400, "not a request this port understands"));
-  }
+  connection.parse();
 }
 
 void on_alloc(uv_handle_t* handle, std::size_t, uv_buf_t* buffer) {
   Connection& connection = connection_of(handle->data);
-  *buffer = uv_buf_init(connection.input.data(), static_cast<unsigned>(connection.input.size()));
+  *buffer = uv_buf_init(connection.input.data() + connection.received,
+                        static_cast<unsigned>(connection.input.size() - connection.received));
 }
 
 }  // namespace
@@ -250,8 +226,6 @@ void Control::Impl::accept() {
   uv_tcp_init(listener.loop, &added.tcp);
   uv_timer_init(listener.loop, &added.timer);
   added.tcp.data = added.timer.data = &added;
-  http_parser_init(&added.parser, HTTP_REQUEST);
-  added.parser.data = &added;
   connections.push_back(std::move(connection));
   auto* stream = reinterpret_cast<uv_stream_t*>(&added.tcp);
   const bool taken = uv_accept(reinterpret_cast<uv_stream_t*>(&listener), stream) == 0;

@@ -1,5 +1,6 @@
 // A peer's HTTP/1.1 port, for `starling status` and its like, its page in a browser, and
-// Prometheus. Parsing by http_parser (github.com/nodejs/http-parser).
+// Prometheus. Parsing by Boost.Beast
+// (github.com/boostorg/beast).
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ struct ControlReply {
 /// An answer that says in JSON what is wrong. `text` needs no escapes.
 [[nodiscard]] ControlReply error_reply(int code, std::string_view text);
 
-/// Serves requests on the loop's thread. One request a connection.
+/// Serves requests on the loop's thread. One request a connection; what its body says is passed
+/// over.
 ///
 /// POSTs, which change what a peer does, are served for programs on this machine alone: they must
 /// come from it, and not from a browser. GETs are served for a page that came from here, too. A
