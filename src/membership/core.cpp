@@ -323,8 +323,8 @@ void Core::on(const Heard& event, base::Time now, Outbox&) {
 
 void Core::on(const SpeedMeasured& event, base::Time, Outbox&) {
   wire::MemberRecord record = table_.self();
-  if (record.weight == event.weight) return;
-  record.weight = event.weight;
+  if (record.speed == event.speed) return;
+  record.speed = event.speed;
   announce_change(std::move(record));
 }
 

@@ -81,7 +81,7 @@ struct Heard {
 
 /// This peer's share of the data from now on: samples a second. Told to all with the own record.
 struct SpeedMeasured {
-  float weight = 0;
+  float speed = 0;
 };
 
 /// Where others reach this peer from now on: 1 to wire::kAddressesMax. Told with the own record.
@@ -138,7 +138,7 @@ struct NeighbourDown {
   LossReason reason = LossReason::reset;
 };
 
-/// The set of alive members or a weight changed: data shards move.
+/// The set of alive members or a speed changed: data shards move.
 struct MembersChanged {};
 
 using Action =

@@ -50,7 +50,7 @@ bool MemberTable::apply(const MemberRecord& record) {
     discount(known);
     const bool was_alive = counts_as_alive(known.state);
     const bool is_alive = counts_as_alive(record.state);
-    if (was_alive != is_alive || (is_alive && known.weight != record.weight)) ++alive_version_;
+    if (was_alive != is_alive || (is_alive && known.speed != record.speed)) ++alive_version_;
     known = record;
   }
   count(record);

@@ -46,7 +46,7 @@ class MemberTable {
   /// Members that count as alive, self included.
   [[nodiscard]] std::size_t alive_count() const noexcept { return alive_; }
 
-  /// Changes by one whenever the set of members that count as alive, or a weight of theirs, does.
+  /// Changes by one whenever the set of members that count as alive, or a speed of theirs, does.
   [[nodiscard]] std::uint64_t alive_version() const noexcept { return alive_version_; }
 
   /// Sum of the fingerprints of all records: equal tables have equal hashes, in whatever order

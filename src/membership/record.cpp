@@ -54,7 +54,7 @@ base::Buffer signed_bytes(const MemberRecord& record) {
   for (const std::string& address : record.addresses) put(bytes, address);
   put(bytes, record.incarnation);
   put(bytes, record.state == MemberState::left ? 1 : 0);
-  put(bytes, std::bit_cast<std::uint32_t>(record.weight));
+  put(bytes, std::bit_cast<std::uint32_t>(record.speed));
   put(bytes, static_cast<std::uint64_t>(record.reach));
   put(bytes, record.has_replica ? 1 : 0);
   return bytes;

@@ -201,7 +201,7 @@ void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
 
 // A faster peer gets more of the data, so that all of it is passed over alike.
 void Core::measure_speed(base::Time now, Outbox& out) {
-  const auto speed = speed_.measure(samples_, membership_.self().weight, now);
+  const auto speed = speed_.measure(samples_, membership_.self().speed, now);
   if (speed) to_membership(membership::SpeedMeasured{*speed}, now, out);
 }
 

@@ -15,8 +15,8 @@ std::vector<data::Member> training_members(const membership::MemberTable& table)
   double sum = 0;
   for (const auto& [id, record] : table.records()) {
     if (!membership::counts_as_alive(record.state) || !record.has_replica) continue;
-    members.push_back({record.id, record.name, static_cast<double>(record.weight)});
-    if (record.weight > 0) ++known;
+    members.push_back({record.id, record.name, static_cast<double>(record.speed)});
+    if (record.speed > 0) ++known;
     sum += members.back().weight;
   }
   for (data::Member& member : members) {
@@ -44,7 +44,7 @@ Share share_of(const membership::MemberTable& table, const data::Shards& shards,
                const train::Config& train) {
   const std::vector<data::Member> members = training_members(table);
   return {data::owned_shards(shards, members, table.self_id()),
-          fair_batch(members, table.self().weight, train)};
+          fair_batch(members, table.self().speed, train)};
 }
 
 }  // namespace starling::peer

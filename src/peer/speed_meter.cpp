@@ -19,7 +19,7 @@ std::optional<float> SpeedMeter::measure(std::uint64_t samples, float told, base
     const double known = told;
     const double speed = static_cast<double>(samples - samples_) / base::seconds(passed);
     if (speed >= known * kSpeedChangeMin || speed <= known / kSpeedChangeMin) {
-      const auto most = static_cast<double>(wire::kWeightMax);
+      const auto most = static_cast<double>(wire::kSpeedMax);
       news = static_cast<float>(std::clamp(speed, kSpeedMin, most));
     }
   }

@@ -71,7 +71,7 @@ void fields(Like<MemberRecord> auto& record, auto&& visit) {
   visit("addresses", record.addresses, Few{.most = kAddressesMax, .always = true});
   visit("incarnation", record.incarnation, Any{});
   visit("state", record.state, Known{});
-  visit("weight", record.weight, Within{0.0F, kWeightMax});
+  visit("speed", record.speed, Within{0.0F, kSpeedMax});
   visit("key", record.key, Any{});
   visit("signature", record.signature, Any{});
   visit("reach", record.reach, Known{});

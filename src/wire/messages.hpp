@@ -22,7 +22,7 @@ namespace starling::wire {
 inline constexpr std::size_t kNameMax = 64;      ///< bytes of a peer's name
 inline constexpr std::size_t kAddressMax = 280;  ///< bytes of one "host:port"
 inline constexpr std::size_t kAddressesMax = 8;  ///< addresses of one member
-inline constexpr float kWeightMax = 1e9F;        ///< samples a second of one member
+inline constexpr float kSpeedMax = 1e9F;         ///< samples a second of one member
 inline constexpr std::uint32_t kHeartbeatMsMax = 60'000;
 inline constexpr std::size_t kMembersPerGossip = 64;  ///< records in one frame
 inline constexpr std::size_t kClaimsPerGossip = 256;
@@ -52,8 +52,8 @@ struct MemberRecord {
   std::vector<std::string> addresses;
   std::uint64_t incarnation = 0;  ///< raised by the peer itself alone
   MemberState state = MemberState::alive;
-  float weight = 0;  ///< samples a second, for its share of the data; 0: not measured yet
-  PublicKey key{};   ///< its hash is the id
+  float speed = 0;  ///< samples a second, for its share of the data; 0: not measured yet
+  PublicKey key{};  ///< its hash is the id
   Signature signature{};
   Reachability reach = Reachability::unknown;
   bool has_replica = true;  ///< false: a relay, which trains nothing and exchanges nothing

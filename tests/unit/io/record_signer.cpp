@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(a_record_is_genuine_with_any_signer_and_not_after_any_chang
   BOOST_TEST(is_refused([](auto& r) { ++r.incarnation; }));
   BOOST_TEST(is_refused([](auto& r) { r.addresses = {"evil:1"}; }));
   BOOST_TEST(is_refused([](auto& r) { r.state = wire::MemberState::left; }));
-  BOOST_TEST(is_refused([](auto& r) { r.weight = 9; }));
+  BOOST_TEST(is_refused([](auto& r) { r.speed = 9; }));
   BOOST_TEST(is_refused([](auto& r) { r.name += "x"; }));
   BOOST_TEST(is_refused([](auto& r) { r.signature[5] ^= 1; }));
   BOOST_TEST(is_refused([](auto& r) { r.id.bytes[3] ^= 1; }));

@@ -401,7 +401,7 @@ BOOST_AUTO_TEST_CASE(a_weight_reaches_all_and_the_same_one_again_nobody) {
   for (std::size_t i = 0; i < swarm.size(); ++i) {
     const wire::MemberRecord* record = swarm.core(i).table().find(swarm.id(3));
     BOOST_REQUIRE(record != nullptr);
-    BOOST_TEST(record->weight == 250);
+    BOOST_TEST(record->speed == 250);
     BOOST_TEST((record->state == wire::MemberState::alive));
   }
   BOOST_TEST(swarm.tables_agree());

@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_peer_of_a_quarter_of_the_speed_gets_a_quarter_of_the_shar
   const auto shards = [&](std::size_t i) { return static_cast<double>(world.status(i).shards); };
   const auto second = [&](base::Time at) { return [&world, at] { return world.now() >= at; }; };
   BOOST_REQUIRE(world.run_until(kPatience, second(world.now() + seconds(5))));
-  // Nobody has measured anything yet: equal weights, dealt by hashes.
+  // Nobody has measured anything yet: equal speeds, dealt by hashes.
   BOOST_TEST(shards(3) > 0.15 * world.problem.shards.count());
   BOOST_REQUIRE(world.run_until(kPatience, second(world.now() + seconds(15))));
   double sum = 0;
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_peer_of_a_quarter_of_the_speed_gets_a_quarter_of_the_shar
   BOOST_TEST(shards(3) < 0.5 * sum / 4);
   for (const MemberStatus& member : world.status(0).members) {
     const double expected = 16 / (member.record.id == world.peer(3).id ? 0.4 : 0.1);
-    BOOST_TEST(std::abs(member.record.weight - expected) < 0.2 * expected);
+    BOOST_TEST(std::abs(member.record.speed - expected) < 0.2 * expected);
   }
 }
 

@@ -12,13 +12,13 @@ using peer::Share;
 
 namespace {
 
-wire::MemberRecord member_of(std::uint8_t number, float weight,
+wire::MemberRecord member_of(std::uint8_t number, float speed,
                              wire::MemberState state = wire::MemberState::alive) {
   return {.id = {{number}},
           .name = "peer-" + std::to_string(number),
           .incarnation = 1,
           .state = state,
-          .weight = weight};
+          .speed = speed};
 }
 
 MemberTable table_of(const std::vector<wire::MemberRecord>& members, std::size_t self) {

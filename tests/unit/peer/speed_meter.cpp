@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(what_is_told_is_a_speed_that_others_take) {
   BOOST_REQUIRE(none);
   BOOST_TEST(*none > 0);
   const auto most = meter.measure(std::uint64_t{1} << 60, *none, kMeterBegin + 10 * kSpeedAgain);
-  BOOST_TEST((most == wire::kWeightMax));
+  BOOST_TEST((most == wire::kSpeedMax));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -31,7 +31,7 @@ wire::MemberRecord some_member() {
                             .addresses = {"10.0.0.1:4000", "example.org:4000"},
                             .incarnation = 5,
                             .state = wire::MemberState::suspect,
-                            .weight = 2.5F};
+                            .speed = 2.5F};
   for (std::size_t i = 0; i < 32; ++i) member.id.bytes[i] = static_cast<std::uint8_t>(i);
   return member;
 }
@@ -57,14 +57,14 @@ BOOST_AUTO_TEST_CASE(addresses_are_visible_ascii) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(weights_are_numbers_from_0_to_their_bound) {
+BOOST_AUTO_TEST_CASE(speeds_are_numbers_from_0_to_their_bound) {
   wire::Gossip gossip{.members = {some_member()}};
-  for (const float weight : {0.0F, 1e-6F, wire::kWeightMax}) {
-    gossip.members[0].weight = weight;
+  for (const float speed : {0.0F, 1e-6F, wire::kSpeedMax}) {
+    gossip.members[0].speed = speed;
     BOOST_TEST((round_trip(gossip).members == gossip.members));
   }
-  for (const float weight : {-1.0F, 2 * wire::kWeightMax, std::nanf(""), HUGE_VALF}) {
-    gossip.members[0].weight = weight;
+  for (const float speed : {-1.0F, 2 * wire::kSpeedMax, std::nanf(""), HUGE_VALF}) {
+    gossip.members[0].speed = speed;
     BOOST_TEST(!wire::decode(frame_of(wire::encode(gossip))).has_value());
   }
 }
