@@ -23,6 +23,8 @@ struct Within {
   T least;
   T most;
 };
+template <class T>
+Within(T, T) -> Within<T>;  // which clang before 17 does not find by itself
 /// One of the enumerators.
 struct Known {};
 /// One of the enumerators, but not `none`.

@@ -25,10 +25,10 @@ class TableReader {
   template <class Value, class Rule>
   void operator()(const char*, Value& value, const Rule&) {
     if constexpr (std::is_same_v<Rule, Tail>) {
-      tail_bytes_ = number<std::uint32_t>(0);
+      read(tail_bytes_, false);
       ++field_;
     } else if constexpr (!std::is_same_v<Rule, Payload>) {
-      read(value, std::is_same_v<Rule, SetByDefault> ? 1 : 0);
+      read(value, std::is_same_v<Rule, SetByDefault>);
       ++field_;
     }
   }
@@ -45,47 +45,45 @@ class TableReader {
   }
 
   template <IsNumber Number>
-  [[nodiscard]] Number number(Number by_default) const {
+  void read(Number& value, bool by_default) {
     const auto* bytes = table_.GetStruct<const std::uint8_t*>(place_of(field_));
-    return bytes == nullptr ? by_default : number_at<Number>(bytes);
-  }
-
-  template <IsNumber Number>
-  void read(Number& value, int by_default) {
-    value = number(static_cast<Number>(by_default));
+    value = bytes == nullptr ? Number{} : number_at<Number>(bytes);
+    if constexpr (std::is_same_v<Number, bool>) {
+      if (bytes == nullptr) value = by_default;
+    }
   }
 
   template <std::size_t N>
-  void read(std::array<std::uint8_t, N>& value, int) {
+  void read(std::array<std::uint8_t, N>& value, bool) {
     const auto* bytes = table_.GetStruct<const std::uint8_t*>(place_of(field_));
     if (bytes != nullptr) std::copy_n(bytes, N, value.begin());
   }
-  void read(base::PeerId& id, int) { read(id.bytes, 0); }
-  void read(RunId& run, int) { read(run.bytes, 0); }
+  void read(base::PeerId& id, bool) { read(id.bytes, false); }
+  void read(RunId& run, bool) { read(run.bytes, false); }
 
-  void read(std::string& value, int) {
+  void read(std::string& value, bool) {
     if (const auto* text = child<flatbuffers::String>()) value = text->str();
   }
 
-  void read(MemberRecord& record, int) {
+  void read(MemberRecord& record, bool) {
     if (const auto* table = child<flatbuffers::Table>()) read_table(*table, record);
   }
 
-  void read(std::vector<std::string>& texts, int) {
+  void read(std::vector<std::string>& texts, bool) {
     using Texts = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
     const auto* from = child<Texts>();
     if (from == nullptr) return;
     for (const auto* text : *from) texts.push_back(text->str());
   }
 
-  void read(std::vector<MemberRecord>& records, int) {
+  void read(std::vector<MemberRecord>& records, bool) {
     using Tables = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::Table>>;
     const auto* from = child<Tables>();
     if (from == nullptr) return;
     for (const auto* table : *from) read_table(*table, records.emplace_back());
   }
 
-  void read(std::vector<Progress>& progress, int) {
+  void read(std::vector<Progress>& progress, bool) {
     const auto* packed = child<flatbuffers::Vector<std::uint8_t>>();
     if (packed == nullptr) return;
     auto entries = unpack_progress({packed->data(), packed->size()});
@@ -96,7 +94,7 @@ class TableReader {
   /// The verifier sees to it that a vector's size lies at a multiple of its own size. Longer
   /// numbers may lie across the words of this machine.
   template <class Element>
-  void read(std::vector<Element>& elements, int) {
+  void read(std::vector<Element>& elements, bool) {
     const auto* from = child<flatbuffers::Vector<std::uint8_t>>();
     if (from == nullptr) return;
     elements.reserve(from->size());
@@ -120,7 +118,7 @@ class TableReader {
 
   const flatbuffers::Table& table_;
   std::size_t field_ = 0;
-  std::size_t tail_bytes_ = 0;
+  std::uint32_t tail_bytes_ = 0;
   base::Status status_{};
 };
 
