@@ -59,7 +59,8 @@ void Outgoing::clear() {
   frames_.clear();
   held_ = 0;
   at_ = 0;
-  end_ = position_ = sent_most_;
+  // As if all of it were taken: the other end may ask for what is gone.
+  taken_ = end_ = position_ = sent_most_;
 }
 
 }  // namespace starling::io

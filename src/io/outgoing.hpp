@@ -51,7 +51,8 @@ class Outgoing {
   /// What is not known to be taken is sent again.
   void rewind() noexcept;
 
-  /// Forgets what was not begun to be sent: the rest of the stream is of no use.
+  /// Forgets what is not known to be taken, so that nothing goes again, and what was not begun to
+  /// be sent: the rest of the stream is of no use.
   void clear();
 
  private:

@@ -1,9 +1,10 @@
-// libFuzzer: any bytes as what comes in on a link, cut into pieces. The first byte says how long
-// these are. Checksums are mended on the way, or nothing would pass them. A message that is not
-// refused is within the bounds of its kind: it can be sent on.
+// libFuzzer: any bytes as a stream of frames, some of them sound. However it is cut into pieces,
+// the same frames come out of it and it ends at the same one. Messages in them are read, too.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "base/assert.hpp"
 #include "tests/fuzz/input.hpp"
@@ -15,51 +16,56 @@ using namespace starling;
 namespace {
 
 constexpr std::size_t kPayloadMax = 1 << 16;
+constexpr std::size_t kPartMax = 255;
 
-void fuzz_stream(fuzz::Input input) {
-  const std::size_t piece = 1 + input.at_most(254);
+struct Read {
+  std::vector<wire::Frame> frames;
+  bool failed = false;
+};
+
+/// Pieces of so many bytes.
+Read read_all(base::ByteView stream, std::size_t piece) {
+  Read read;
   wire::FrameReader reader(kPayloadMax);
-  while (!input.empty()) {
-    base::ByteView bytes = input.take_bytes(piece);
+  while (!stream.empty()) {
+    base::ByteView bytes = stream.first(std::min(piece, stream.size()));
+    stream = stream.subspan(bytes.size());
     while (true) {
       auto frame = reader.read(bytes);
-      if (!frame) return;
+      read.failed = !frame;
+      if (read.failed) return read;
       if (!*frame) break;
-      static_cast<void>(wire::decode(std::move(**frame)));
+      read.frames.push_back(std::move(**frame));
     }
+    ASSERT(bytes.empty(), "what is no frame yet is kept");
   }
+  return read;
 }
 
-// One frame of the type that the first byte says.
-void fuzz_message(fuzz::Input input) {
+/// A sound frame, or bytes.
+void append_part(fuzz::Input& input, base::Buffer& stream) {
+  const bool sound = input.at_most(3) != 0;
   const auto type = static_cast<wire::FrameType>(input.take<std::uint8_t>());
-  const base::ByteView metadata =
-      input.take_bytes(input.take<std::uint16_t>() % wire::kMetadataMax);
-  const base::Buffer bytes = wire::make_frame(type, metadata, input.rest());
-  base::ByteView stream(bytes);
-  wire::FrameReader reader(bytes.size());
-  auto frame = reader.read(stream);
-  ASSERT(frame.has_value() && frame->has_value() && stream.empty());
-  const auto message = wire::decode(std::move(**frame));
-  if (!message || !*message) return;
-  base::Buffer again = wire::encode(**message);
-  stream = again;
-  wire::FrameReader second(again.size());
-  auto back = second.read(stream);
-  ASSERT(back.has_value() && back->has_value());
-  const auto same = wire::decode(std::move(**back));
-  ASSERT(same.has_value() && same->has_value() && (*same)->index() == (*message)->index());
-  ASSERT(wire::encode(**same) == again);
+  const base::ByteView first = input.take_bytes(input.at_most(kPartMax));
+  if (!sound) return base::append(stream, first);
+  const base::ByteView second = input.take_bytes(input.at_most(kPartMax));
+  base::append(stream, wire::make_frame(type, first, second));
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::Input input(data, size);
-  if (input.flag()) {
-    fuzz_stream(input);
-  } else {
-    fuzz_message(input);
+  const std::size_t piece = 1 + input.at_most(254);
+  base::Buffer stream;
+  while (!input.empty()) append_part(input, stream);
+  Read whole = read_all(stream, stream.size());
+  const Read pieces = read_all(stream, piece);
+  ASSERT(whole.failed == pieces.failed && whole.frames.size() == pieces.frames.size());
+  for (std::size_t i = 0; i < whole.frames.size(); ++i) {
+    ASSERT(whole.frames[i].type == pieces.frames[i].type);
+    ASSERT(whole.frames[i].bytes == pieces.frames[i].bytes);
+    static_cast<void>(wire::decode(std::move(whole.frames[i])));
   }
   return 0;
 }

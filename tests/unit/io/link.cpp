@@ -271,6 +271,22 @@ BOOST_AUTO_TEST_CASE(a_close_comes_after_all_that_was_sent_on_whatever_carrier) 
   BOOST_TEST((ends.ends[1].link->verdict()->end == LinkEnd::closed));
 }
 
+// What it was sent is forgotten by then.
+BOOST_AUTO_TEST_CASE(who_has_ended_its_stream_and_asks_for_bytes_again_gets_none) {
+  Ends ends;
+  Pipe& pipe = *ends.pipes[0];
+  BOOST_REQUIRE(ends.send(1, 1000));
+  ends.pump(1);
+  pipe.from[0].arrived.push_back(number_cell(CellType::end, 0));
+  ends.pump(1);
+  BOOST_REQUIRE(ends.ends[1].link->verdict());
+  pipe.from[1].flying.clear();
+  pipe.from[0].arrived.push_back(number_cell(CellType::again, 0));
+  ends.pump(1);
+  BOOST_TEST(pipe.from[1].flying.empty());
+  BOOST_TEST((ends.ends[1].link->state() == Link::State::closing));
+}
+
 BOOST_AUTO_TEST_CASE(a_hundred_thousand_moves_and_breaks_lose_double_and_reorder_no_frame) {
   for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) { move_about(seed); }

@@ -71,6 +71,20 @@ BOOST_AUTO_TEST_CASE(what_was_not_sent_cannot_be_taken) {
   BOOST_TEST(out.position() == 10U);
 }
 
+BOOST_AUTO_TEST_CASE(of_a_stream_that_is_forgotten_nothing_goes_again) {
+  Outgoing out;
+  out.push(bytes(100), wire::Purpose::delta);
+  out.push(bytes(50), wire::Purpose::delta);
+  out.sent(60);
+  out.clear();
+  BOOST_TEST(out.position() == 60U);
+  out.rewind();
+  BOOST_TEST(out.drained());
+  BOOST_TEST(out.position() == 60U);
+  BOOST_TEST(out.taken(60).has_value());
+  BOOST_TEST(error_of(out.taken(61)).find("not sent") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(no_more_than_the_window_is_under_way) {
   Outgoing out;
   out.push(base::Buffer(3 * kWindow), wire::Purpose::keyframe);
