@@ -18,9 +18,9 @@
 #include "exchange/job_queue.hpp"
 #include "exchange/replica.hpp"
 #include "peer/jobs.hpp"
+#include "ring/outer_step.hpp"
 #include "sim/folder.hpp"
 #include "sim/learner.hpp"
-#include "ring/outer_step.hpp"
 
 namespace starling::sim {
 

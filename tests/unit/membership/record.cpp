@@ -1,6 +1,5 @@
 #include "membership/record.hpp"
 
-
 #include <boost/test/unit_test.hpp>
 
 #include "wire/fields.hpp"

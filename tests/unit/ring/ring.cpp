@@ -19,8 +19,7 @@ base::PeerId peer_named(char name) { return {{static_cast<std::uint8_t>(name)}};
 
 std::vector<base::PeerId> peers_of(std::size_t count) {
   std::vector<base::PeerId> peers;
-  for (std::size_t i = 0; i < count; ++i)
-    peers.push_back(peer_named(static_cast<char>('a' + i)));
+  for (std::size_t i = 0; i < count; ++i) peers.push_back(peer_named(static_cast<char>('a' + i)));
   return peers;
 }
 
