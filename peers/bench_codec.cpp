@@ -36,7 +36,7 @@
 namespace starling::peers {
 namespace {
 
-using exchange::MirrorType;
+using delta::MirrorType;
 
 /// What the vectors of a link are.
 struct Kind {
@@ -146,13 +146,12 @@ class BenchReplica {
   /// goes from one of two places to the other.
   void train(const std::vector<float>& noise, std::size_t turn) {
     if (memory_ == nullptr) return add_noise(replica_.trained(), noise, turn * 4099);
-    const compute::ReplicaMemory::CommitStep step{
-        .mine = places_[turn % std::size(places_)],
-        .theirs = places_[(turn + 1) % std::size(places_)],
-        .own = nothing_.get(),
-        .their = nothing_.get(),
-        .w = 1,
-        .moves_mirrors = false};
+    const delta::ReplicaMemory::CommitStep step{.mine = places_[turn % std::size(places_)],
+                                                .theirs = places_[(turn + 1) % std::size(places_)],
+                                                .own = nothing_.get(),
+                                                .their = nothing_.get(),
+                                                .w = 1,
+                                                .moves_mirrors = false};
     ASSERT(memory_->commit({&step, 1}));
     wait();
   }
@@ -188,9 +187,9 @@ class BenchReplica {
 
   std::unique_ptr<compute::Program> program_;
   exchange::Replica replica_;
-  compute::ReplicaMemory* memory_ = nullptr;
-  std::array<compute::ReplicaMemory::MirrorId, 2> places_{};
-  std::unique_ptr<compute::Delta> nothing_;
+  delta::ReplicaMemory* memory_ = nullptr;
+  std::array<delta::ReplicaMemory::MirrorId, 2> places_{};
+  std::unique_ptr<delta::Delta> nothing_;
 };
 
 void encode(exchange::Replica& replica, std::uint8_t link, const delta::Options& options,

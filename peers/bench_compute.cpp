@@ -170,7 +170,7 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
   const compute::Batch batch = random.view();
   base::Status status;
   if (on_gpu) {
-    const auto memory = trainer->reside(compute::MirrorType::float32);
+    const auto memory = trainer->reside(delta::MirrorType::float32);
     if (!memory) return base::fail(memory.error());
     ASSERT(*memory != nullptr);
     status = (*memory)->write(parameters);

@@ -20,12 +20,12 @@
 #include "io/secret.hpp"
 #include "membership/limits.hpp"
 #include "model/model.hpp"
-#include "needs.hpp"
-#include "peer/build_model.hpp"
-#include "peer/run_file.hpp"
-#include "peer/run_file_reference.hpp"
-#include "problem.hpp"
 #include "report/format.hpp"
+#include "runfile/build_model.hpp"
+#include "runfile/reference.hpp"
+#include "runfile/run_file.hpp"
+#include "runtime/needs.hpp"
+#include "runtime/problem.hpp"
 #include "runtime/run.hpp"
 #include "train/trainer.hpp"
 
@@ -72,7 +72,7 @@ void tell_of_reading(const std::string& path, std::uint64_t bytes) {
   say("(every check does, in search of damage; a peer remembers that it has)\n");
 }
 
-base::Result<Data> look_at_data(const peer::RunFile& run_file) {
+base::Result<Data> look_at_data(const runfile::RunFile& run_file) {
   const std::uint32_t context = model::context_of(run_file.model);
   const auto dataset = data::load(run_file.data, context, {.on_long_read = tell_of_reading});
   if (dataset) {
@@ -83,7 +83,7 @@ base::Result<Data> look_at_data(const peer::RunFile& run_file) {
                           data::order_bytes(dataset->train->size(), run_file.data.split),
                 .odd_label = find_odd_label(*dataset)};
   }
-  const base::Error error = with_folder(dataset.error(), run_file.data);
+  const base::Error error = runtime::with_folder(dataset.error(), run_file.data);
   if (error.code != ErrorCode::data) return fail(error);
   const auto format = data::known_format(run_file.data, context);
   if (!format) return fail(error);
@@ -107,7 +107,7 @@ struct Chosen {
   bool has_bfloat16 = false;
 };
 
-void print_memory(const peer::RunFile& run_file, const Needs& needs) {
+void print_memory(const runfile::RunFile& run_file, const runtime::Needs& needs) {
   const std::string gpu =
       needs.on_gpu ? fmt::format(", and {} of the GPU's", format_bytes(needs.gpu_memory())) : "";
   fmt::print("memory       {}{} a peer{}\n", needs.compiled ? "" : "at least ",
@@ -121,7 +121,7 @@ void print_memory(const peer::RunFile& run_file, const Needs& needs) {
   part("replica", needs.replica, needs.resides, "parameters as trained, and what is held back");
   std::string mirrors = "none";
   if (needs.mirrors > 0) {
-    const std::uint32_t links = links_of(run_file);
+    const std::uint32_t links = runtime::links_of(run_file);
     const std::string hub =
         run_file.swarm.hub.empty()
             ? ""
@@ -152,7 +152,7 @@ void print_memory(const peer::RunFile& run_file, const Needs& needs) {
   part("data", needs.data, false, "samples in memory, their order, and batches filled ahead");
 }
 
-void print_exchange(const peer::RunFile& run_file, const Needs& needs) {
+void print_exchange(const runfile::RunFile& run_file, const runtime::Needs& needs) {
   if (exchange::uses_ring(run_file.exchange.mode)) {
     const bool rounds = run_file.exchange.mode == exchange::Mode::local;
     fmt::print("all-reduce   about {} sent by a peer every {}\n", format_bytes(needs.exchange),
@@ -167,12 +167,12 @@ void print_exchange(const peer::RunFile& run_file, const Needs& needs) {
   }
 }
 
-void print_text(const peer::RunFile& run_file, const Chosen& device, const Data& data,
-                const model::Model& model, const Needs& needs) {
+void print_text(const runfile::RunFile& run_file, const Chosen& device, const Data& data,
+                const model::Model& model, const runtime::Needs& needs) {
   const std::string samples =
       run_file.run.samples == 0 && data.training_set == 0
           ? fmt::format("{} epochs", run_file.run.epochs)
-          : format_count(peer::target_samples(run_file, data.training_set)) + " samples";
+          : format_count(runfile::target_samples(run_file, data.training_set)) + " samples";
   fmt::print("run {}: {} of {} over the swarm\n\n{}\n", run_file.run.name, samples,
              run_file.data.source, model.table());
   fmt::print("parameters   {} ({}){}\n", format_count(needs.parameters),
@@ -211,8 +211,8 @@ nlohmann::json tensors_json(const std::vector<compute::Tensor>& tensors) {
   return out;
 }
 
-void print_json(const peer::RunFile& run_file, const Chosen& device, const Data& data,
-                const model::Model& model, const Needs& needs) {
+void print_json(const runfile::RunFile& run_file, const Chosen& device, const Data& data,
+                const model::Model& model, const runtime::Needs& needs) {
   nlohmann::json layers = nlohmann::json::array();
   for (const compute::Op& op : model.graph.ops) {
     layers.push_back({{"name", op.name},
@@ -223,7 +223,7 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
   }
   nlohmann::json target;  // null where it depends on a data set that is not there
   if (run_file.run.samples != 0 || data.training_set != 0) {
-    target = peer::target_samples(run_file, data.training_set);
+    target = runfile::target_samples(run_file, data.training_set);
   }
   const bool rounds =
       run_file.train.precision == compute::Precision::bfloat16 && device.has_bfloat16;
@@ -260,7 +260,7 @@ void print_json(const peer::RunFile& run_file, const Chosen& device, const Data&
 }
 
 /// Names the device that "auto" comes to.
-base::Result<Chosen> choose_device(peer::RunFile& run_file) {
+base::Result<Chosen> choose_device(runfile::RunFile& run_file) {
   const auto device = compute::open_device(run_file.train.device);
   if (!device) return fail(device.error());
   run_file.train.device = device->name;
@@ -269,7 +269,7 @@ base::Result<Chosen> choose_device(peer::RunFile& run_file) {
 
 /// The exit code.
 base::Result<int> check(const CheckOptions& options) {
-  auto run_file = peer::read_run_file(options.run_file, options.set);
+  auto run_file = runfile::read_run_file(options.run_file, options.set);
   if (!run_file) return fail(run_file.error());
   if (auto join = runtime::check_join(*run_file); !join) {
     return fail(join.error().in(options.run_file));
@@ -281,26 +281,27 @@ base::Result<int> check(const CheckOptions& options) {
   if (!device) return fail(device.error().in(options.run_file));
   const auto data = look_at_data(*run_file);
   if (!data) return fail(data.error());
-  const auto model = peer::build_model(*run_file, data->format);
+  const auto model = runfile::build_model(*run_file, data->format);
   if (!model) {
     return fail(model.error().code, "{}: {}{}", options.run_file, model.error().text,
                 data->odd_label);
   }
   if (!run_file->init.empty()) {
-    if (const auto start = start_of(*run_file, *model); !start) return fail(start.error());
+    if (const auto start = runtime::start_of(*run_file, *model); !start) return fail(start.error());
   }
   const std::uint64_t batches =
       data::Loader::kPool * run_file->train.batch * std::uint64_t{data->format.batch_bytes()};
-  const Needs least = estimate(*run_file, model->graph, data->memory + batches);
-  const std::uint64_t available = available_memory().value_or(~std::uint64_t{0});
-  base::Result<Needs> needs = least;
+  const runtime::Needs least = runtime::estimate(*run_file, model->graph, data->memory + batches);
+  const std::uint64_t available = runtime::available_memory().value_or(~std::uint64_t{0});
+  base::Result<runtime::Needs> needs = least;
   if (data->missing) complain("check", *data->missing);  // above what is known without it
   // What cannot fit is not tried.
-  if (check_memory(least, available)) needs = measure(*run_file, model->graph, least);
+  if (runtime::check_memory(least, available))
+    needs = runtime::measure(*run_file, model->graph, least);
   (options.json ? print_json : print_text)(*run_file, *device, *data, *model,
                                            needs.value_or(least));
   if (!needs) return fail(needs.error().in(options.run_file));
-  if (auto fits = check_memory(*needs, available); !fits) {
+  if (auto fits = runtime::check_memory(*needs, available); !fits) {
     return fail(fits.error().in(options.run_file));
   }
   return data->missing ? base::exit_code(data->missing->code) : 0;
@@ -314,6 +315,6 @@ int run_check(const CheckOptions& options) {
   return complain("check", code.error());
 }
 
-void print_keys() { fmt::print("{}", peer::reference()); }
+void print_keys() { fmt::print("{}", runfile::reference()); }
 
 }  // namespace starling::peers

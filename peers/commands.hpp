@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/checkpoint_options.hpp"
 #include "runtime/options.hpp"
 #include "wire/messages.hpp"
 
@@ -63,17 +64,8 @@ int run_check(const CheckOptions& options);
 /// `check --keys`: the reference of run files.
 void print_keys();
 
-/// How the command line names trained weights.
-struct CheckpointOptions {
-  /// The folder of a checkpoint, the folder of a peer (its newest usable checkpoint), or a
-  /// safetensors file.
-  std::string path;
-  std::string run_file;          ///< in place of the run.toml beside it; a file needs it
-  std::vector<std::string> set;  ///< "section.key=value"
-};
-
 struct EvalOptions {
-  CheckpointOptions checkpoint;
+  runtime::CheckpointOptions checkpoint;
   bool json = false;
 };
 int run_eval(const EvalOptions& options);
@@ -85,7 +77,7 @@ struct ExportOptions {
 int run_export(const ExportOptions& options);
 
 struct SampleOptions {
-  CheckpointOptions checkpoint;
+  runtime::CheckpointOptions checkpoint;
   std::string prompt;  ///< what the text begins with; empty: at the beginning of a line
   std::uint32_t tokens = 512;
   double temperature = 0.8;

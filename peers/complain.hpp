@@ -1,13 +1,16 @@
 // What commands say on stderr, and how one that failed ends.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include <fmt/core.h>
 
 #include "base/result.hpp"
+#include "report/format.hpp"
 
 namespace starling::peers {
 
@@ -15,6 +18,11 @@ namespace starling::peers {
 template <class... Values>
 void say(fmt::format_string<Values...> format, Values&&... values) {
   std::fputs(fmt::format(format, std::forward<Values>(values)...).c_str(), stderr);
+}
+
+/// data::LongRead of commands: says on stderr that this takes a while.
+inline void tell_of_long_read(const std::string& path, std::uint64_t bytes) {
+  say("reading {} ({}) through, which takes a while\n", path, report::format_bytes(bytes));
 }
 
 /// Prints "starling COMMAND: what is wrong" to stderr, behind what stdout has; returns the exit

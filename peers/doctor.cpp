@@ -24,8 +24,8 @@
 #include "io/port_mapping.hpp"
 #include "io/proxy.hpp"
 #include "io/visit.hpp"
-#include "needs.hpp"
 #include "report/format.hpp"
+#include "runtime/needs.hpp"
 
 namespace starling::peers {
 namespace {
@@ -82,7 +82,7 @@ class Doctor {
   void machine() {
     findings_.add("processor", Verdict::good,
                   fmt::format("{} threads at a time", std::thread::hardware_concurrency()));
-    if (const auto memory = available_memory()) {
+    if (const auto memory = runtime::available_memory()) {
       findings_.add("memory", Verdict::good, report::format_bytes(*memory) + " to spare");
     }
     const auto gpu = compute::open_device("cuda:0");

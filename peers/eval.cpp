@@ -11,10 +11,10 @@
 #include "complain.hpp"
 #include "compute/program.hpp"
 #include "compute/resident.hpp"
-#include "open_checkpoint.hpp"
 #include "report/bytes_json.hpp"
 #include "report/format.hpp"
 #include "report/language.hpp"
+#include "runtime/open_checkpoint.hpp"
 #include "train/trainer.hpp"
 
 namespace starling::peers {
@@ -31,7 +31,7 @@ struct Figures {
   std::optional<report::LanguageQuality> language;
 };
 
-base::Result<Figures> evaluate(const OpenedModel& opened) {
+base::Result<Figures> evaluate(const runtime::OpenedModel& opened) {
   const train::Config& config = opened.run_file.train;
   auto backend = compute::open_backend(config.device);
   if (!backend) return fail(backend.error());
@@ -39,7 +39,7 @@ base::Result<Figures> evaluate(const OpenedModel& opened) {
   auto program = (*backend)->compile(opened.problem.model.graph, compiled);
   if (!program) return fail(program.error());
   const auto resident =
-      hold_weights(**program, opened.problem.model.graph, opened.weights.parameters);
+      runtime::hold_weights(**program, opened.problem.model.graph, opened.weights.parameters);
   if (!resident) return fail(resident.error());
   const data::SampleSet& test = *opened.problem.dataset.test;
   data::BatchBuffer batch;
@@ -69,7 +69,7 @@ base::Result<Figures> evaluate(const OpenedModel& opened) {
   return figures;
 }
 
-void print_text(const OpenedModel& opened, const Figures& figures) {
+void print_text(const runtime::OpenedModel& opened, const Figures& figures) {
   const auto line = [](const char* name, const std::string& value) {
     fmt::print("{:<12} {}\n", name, value);
   };
@@ -91,7 +91,7 @@ void print_text(const OpenedModel& opened, const Figures& figures) {
   }
 }
 
-void print_json(const OpenedModel& opened, const Figures& figures) {
+void print_json(const runtime::OpenedModel& opened, const Figures& figures) {
   using report::number_json;
   const auto& language = figures.language;
   const auto& state = opened.found.state;
@@ -109,7 +109,7 @@ void print_json(const OpenedModel& opened, const Figures& figures) {
 }
 
 base::Status eval(const EvalOptions& options) {
-  const auto opened = open_model(options.checkpoint);
+  const auto opened = runtime::open_model(options.checkpoint, tell_of_long_read);
   if (!opened) return fail(opened.error());
   for (const std::string& note : opened->found.notes) {
     say("starling eval: {}\n", note);

@@ -9,8 +9,8 @@
 #include "base/file.hpp"
 #include "commands.hpp"
 #include "complain.hpp"
-#include "open_checkpoint.hpp"
 #include "report/format.hpp"
+#include "runtime/open_checkpoint.hpp"
 
 namespace starling::peers {
 namespace {
@@ -52,16 +52,16 @@ base::Status write(const std::string& path, const std::vector<train::TensorView>
 /// longer be read, which it says: the weights do not depend on it.
 std::string run_name(const std::string& run_file) {
   std::vector<std::string> notes;  // of keys that say nothing of the name
-  const auto own = peer::read_run_file(run_file, {}, false, &notes);
+  const auto own = runfile::read_run_file(run_file, {}, false, &notes);
   if (own) return own->run.name;
-  const auto embedded = peer::read_run_file(run_file, {}, true, &notes);
+  const auto embedded = runfile::read_run_file(run_file, {}, true, &notes);
   if (embedded) return embedded->run.name;
   say("starling export: run_name is left out: {}\n", own.error().text);
   return {};
 }
 
 base::Status export_weights(const ExportOptions& options) {
-  const auto found = find_weights({.path = options.checkpoint, .run_file = {}, .set = {}});
+  const auto found = runtime::find_weights({.path = options.checkpoint, .run_file = {}, .set = {}});
   if (!found) return fail(found.error());
   for (const std::string& note : found->notes) say("starling export: {}\n", note);
   if (!found->state) {

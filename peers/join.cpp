@@ -14,7 +14,7 @@
 #include "io/proxy.hpp"
 #include "io/secret.hpp"
 #include "io/visit.hpp"
-#include "peer/invite.hpp"
+#include "runfile/invite.hpp"
 
 namespace starling::peers {
 namespace {
@@ -31,8 +31,8 @@ base::Status store(const std::string& path, const std::string& text) {
 }
 
 /// The run file, if its links are as the invite has them.
-base::Result<peer::RunFile> as_invited(base::Result<peer::RunFile> run_file,
-                                       const std::string& name, const peer::Invite& invite) {
+base::Result<runfile::RunFile> as_invited(base::Result<runfile::RunFile> run_file,
+                                          const std::string& name, const runfile::Invite& invite) {
   if (!run_file || run_file->security == invite.security) return run_file;
   return fail(base::ErrorCode::run_file,
               "{}: its security.mode is not that of the invite; do not trust who handed it out",
@@ -40,11 +40,11 @@ base::Result<peer::RunFile> as_invited(base::Result<peer::RunFile> run_file,
 }
 
 /// The run file at `up.run_file`, which is fetched first if it is missing.
-base::Result<peer::RunFile> obtain(const peer::Invite& invite, const std::string& secret_file,
-                                   UpOptions& up) {
+base::Result<runfile::RunFile> obtain(const runfile::Invite& invite, const std::string& secret_file,
+                                      UpOptions& up) {
   const std::string& path = up.run_file;
   std::error_code error;
-  if (fs::exists(path, error)) return as_invited(peer::read_run_file(path), path, invite);
+  if (fs::exists(path, error)) return as_invited(runfile::read_run_file(path), path, invite);
   if (error) return fail(base::ErrorCode::data, "{}: {}", path, error.message());
   const auto secret = io::Secret::load_if_any(secret_file);
   if (!secret) return fail(secret.error());
@@ -53,7 +53,7 @@ base::Result<peer::RunFile> obtain(const peer::Invite& invite, const std::string
   const auto text = io::request_run_file(invite, *secret, *proxy);
   if (!text) return fail(text.error());
   const std::string name = "the swarm's run file";
-  auto run_file = as_invited(peer::parse_run_file(*text, name), name, invite);
+  auto run_file = as_invited(runfile::parse_run_file(*text, name), name, invite);
   if (!run_file) return run_file;
   if (const auto stored = store(path, *text); !stored) return fail(stored.error());
   up.is_fetched = true;
@@ -62,10 +62,10 @@ base::Result<peer::RunFile> obtain(const peer::Invite& invite, const std::string
 
 /// Files of this machine that the swarm's run file, which is at `path`, names are read only if the
 /// user says so, too.
-base::Status check_trust(const peer::RunFile& run_file, const std::string& path,
+base::Status check_trust(const runfile::RunFile& run_file, const std::string& path,
                          const std::vector<std::string>& set) {
   std::string missing;
-  for (const peer::NamedFile& file : peer::named_files(run_file)) {
+  for (const runfile::NamedFile& file : runfile::named_files(run_file)) {
     const auto sets = [&](const std::string& one) { return one.starts_with(file.key + "="); };
     if (std::ranges::any_of(set, sets)) continue;
     missing += fmt::format("\n  --set {}=PATH   (it says {})", file.key,
@@ -81,7 +81,7 @@ base::Status check_trust(const peer::RunFile& run_file, const std::string& path,
 }  // namespace
 
 int run_join(JoinOptions options) {
-  const auto invite = peer::parse_invite(options.invite);
+  const auto invite = runfile::parse_invite(options.invite);
   if (!invite) return complain("join", invite.error());
   UpOptions& up = options.up;
   up.invited_to = invite->run;

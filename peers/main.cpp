@@ -207,7 +207,7 @@ void add_check(CLI::App& app, CheckOptions& options, int& code) {
   check->callback([&options, &code] { code = run_check(options); });
 }
 
-void add_checkpoint(CLI::App& command, CheckpointOptions& options) {
+void add_checkpoint(CLI::App& command, starling::runtime::CheckpointOptions& options) {
   add(command, "checkpoint", kPathArgument, options.path,
       "Folder of a checkpoint or of a peer (its newest one), or safetensors file")
       ->required();

@@ -11,10 +11,10 @@
 #include "commands.hpp"
 #include "complain.hpp"
 #include "control_client.hpp"
-#include "peer/invite.hpp"
 #include "peer/status.hpp"
 #include "reply_text.hpp"
 #include "report/format.hpp"
+#include "runfile/invite.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::peers {
@@ -141,8 +141,8 @@ std::string invite_text(const Json& invite) {
         shown(invite.at("address")));
   }
   const std::string text =
-      base::printable(invite.at("invite").get<std::string>(), peer::kInviteTextMax);
-  return fmt::format("starling join {}{}\n", peer::invite_word(text),
+      base::printable(invite.at("invite").get<std::string>(), runfile::kInviteTextMax);
+  return fmt::format("starling join {}{}\n", runfile::invite_word(text),
                      invite.at("secret").get<bool>() ? " --secret FILE" : "");
 }
 

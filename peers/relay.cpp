@@ -10,7 +10,7 @@
 #include "commands.hpp"
 #include "complain.hpp"
 #include "io/port_mapping.hpp"
-#include "peer/invite.hpp"
+#include "runfile/invite.hpp"
 #include "system.hpp"
 
 namespace starling::peers {
@@ -21,9 +21,9 @@ using base::fail;
 /// The run that it serves, and where that is looked for.
 base::Status take_invite(RelayOptions& options) {
   if (options.invite.empty()) return {};
-  auto invite = peer::parse_invite(options.invite);
+  auto invite = runfile::parse_invite(options.invite);
   if (!invite) return fail(invite.error().in("--invite"));
-  if (invite->security != peer::Security::tls) {
+  if (invite->security != runfile::Security::tls) {
     return fail(base::ErrorCode::usage,
                 "--invite: this swarm's links are not encrypted (security.mode = \"off\"), so "
                 "nobody relays for it");
@@ -38,7 +38,7 @@ void print_start(const runtime::Relay& relay, bool secret) {
       "relay {} ({}): peers find each other and the relay with\n  --join {}{}\n"
       "or with this address in swarm.join of their run file\n"
       "how it goes: http://{}/\n",
-      relay.name(), relay.id().brief(), peer::invite_word(relay.address()),
+      relay.name(), relay.id().brief(), runfile::invite_word(relay.address()),
       secret ? " --set security.secret=FILE" : "", relay.http_address());
   std::fflush(stdout);
 }

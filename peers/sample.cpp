@@ -16,8 +16,8 @@
 #include "data/vocabulary.hpp"
 #include "model/model.hpp"
 #include "model/sampling.hpp"
-#include "open_checkpoint.hpp"
 #include "report/utf8.hpp"
+#include "runtime/open_checkpoint.hpp"
 #include "train/weights.hpp"
 
 namespace starling::peers {
@@ -32,7 +32,7 @@ constexpr std::string_view kBeginning = "\n";
 /// A language model that goes on with what was said.
 class Speaker {
  public:
-  [[nodiscard]] static base::Result<Speaker> open(const CheckpointOptions& options);
+  [[nodiscard]] static base::Result<Speaker> open(const runtime::CheckpointOptions& options);
 
   /// What follows the text so far; it is part of the text from then on.
   [[nodiscard]] base::Result<std::string_view> next(model::TokenSampler& sampler);
@@ -59,10 +59,10 @@ class Speaker {
   std::vector<std::int32_t> text_;  ///< its end, at most `context_` tokens
 };
 
-base::Result<Speaker> Speaker::open(const CheckpointOptions& options) {
-  auto found = find_weights(options);
+base::Result<Speaker> Speaker::open(const runtime::CheckpointOptions& options) {
+  auto found = runtime::find_weights(options);
   if (!found) return fail(found.error());
-  const auto run_file = read_run_file_of(*found, options);
+  const auto run_file = runtime::read_run_file_of(*found, options);
   for (const std::string& note : found->notes) say("starling sample: {}\n", note);
   if (!run_file) return fail(run_file.error());
   const std::uint32_t context = model::context_of(run_file->model);
@@ -85,7 +85,7 @@ base::Result<Speaker> Speaker::open(const CheckpointOptions& options) {
   auto program =
       (*backend)->compile(model->graph, {.batch = 1, .threads = run_file->train.threads});
   if (!program) return fail(program.error());
-  const auto resident = hold_weights(**program, model->graph, weights->parameters);
+  const auto resident = runtime::hold_weights(**program, model->graph, weights->parameters);
   if (!resident) return fail(resident.error());
   return Speaker(std::move(*vocabulary), *model, std::move(*weights), std::move(*program),
                  *resident);

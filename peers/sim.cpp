@@ -21,8 +21,8 @@
 #include "base/simulated.hpp"
 #include "commands.hpp"
 #include "complain.hpp"
-#include "peer/invite.hpp"
-#include "peer/run_file.hpp"
+#include "runfile/invite.hpp"
+#include "runfile/run_file.hpp"
 #include "sim/plan.hpp"
 #include "sim/random_scenario.hpp"
 #include "sim/run.hpp"
@@ -47,8 +47,8 @@ char last_words[4096];
 /// The command that runs a seed again and says what happened.
 std::string again(const SimOptions& options, std::uint64_t seed) {
   std::string command = fmt::format("{} {} --seed {} --trace{}", options.program,
-                                    peer::shell_word(options.scenario), seed, options.more);
-  for (const std::string& key : options.set) command += " --set " + peer::shell_word(key);
+                                    runfile::shell_word(options.scenario), seed, options.more);
+  for (const std::string& key : options.set) command += " --set " + runfile::shell_word(key);
   return command;
 }
 
@@ -203,7 +203,7 @@ base::Status check_place(const std::string& json) {
 int print_plan(const sim::Plan& plan) {
   const sim::Scenario& scenario = plan.scenario;
   if (!scenario.run_file.empty()) {
-    const auto run_file = peer::read_run_file(scenario.run_file, scenario.set);
+    const auto run_file = runfile::read_run_file(scenario.run_file, scenario.set);
     if (!run_file) return complain("sim", run_file.error());
   }
   std::puts(sim::to_json(plan).c_str());

@@ -32,13 +32,13 @@
 #include "complain.hpp"
 #include "control_client.hpp"
 #include "io/proxy.hpp"
-#include "needs.hpp"
-#include "peer/run_file.hpp"
 #include "report/format.hpp"
 #include "report/peer_file.hpp"
 #include "report/summary.hpp"
 #include "report/table.hpp"
-#include "swarm_distance.hpp"
+#include "runfile/run_file.hpp"
+#include "runtime/needs.hpp"
+#include "runtime/swarm_distance.hpp"
 
 namespace starling::peers {
 namespace {
@@ -498,7 +498,7 @@ report::SwarmSummary summary_of(const std::vector<Child>& children, const std::s
   }
   report::SwarmSummary summary = report::summarize(run, std::move(summaries));
   if (const auto id = base::Hash128::parse(run_id); id && ended.size() > 1) {
-    const auto distance = replica_distance(ended, *id);
+    const auto distance = runtime::replica_distance(ended, *id);
     if (distance) {
       summary.distance = *distance;
     } else {
@@ -511,7 +511,7 @@ report::SwarmSummary summary_of(const std::vector<Child>& children, const std::s
 base::Result<int> run(const SwarmOptions& options) {
   std::vector<std::string> set{fmt::format("swarm.peers={}", options.peers)};
   set.insert(set.end(), options.set.begin(), options.set.end());
-  const auto run_file = peer::read_run_file(options.run_file, set);
+  const auto run_file = runfile::read_run_file(options.run_file, set);
   if (run_file && run_file->data.split == data::Split::private_data) {
     return fail(ErrorCode::usage,
                 "data.split = \"private\" is for peers that have different files; these would all "
@@ -522,7 +522,7 @@ base::Result<int> run(const SwarmOptions& options) {
   const std::string dir = options.dir.empty() ? "runs/" + name : options.dir;
   const std::uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
   const std::uint32_t threads = std::max(1U, cores / options.peers);
-  const std::uint32_t wait_for = std::min(links_of(*run_file), options.peers - 1);
+  const std::uint32_t wait_for = std::min(runtime::links_of(*run_file), options.peers - 1);
 
   std::vector<Child> children = children_of(options, dir);
   if (auto taken = take_over(dir, options.anew); !taken) return fail(taken.error());

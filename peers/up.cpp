@@ -16,11 +16,11 @@
 #include "io/address.hpp"
 #include "io/port_mapping.hpp"
 #include "io/trainer_thread.hpp"
-#include "needs.hpp"
-#include "peer/invite.hpp"
-#include "peer/run_file.hpp"
-#include "problem.hpp"
 #include "report/format.hpp"
+#include "runfile/invite.hpp"
+#include "runfile/run_file.hpp"
+#include "runtime/needs.hpp"
+#include "runtime/problem.hpp"
 #include "runtime/run.hpp"
 #include "system.hpp"
 
@@ -58,8 +58,9 @@ base::Status choose_device(runtime::Run& run) {
 }
 
 /// What the run trains. `problem` outlives the run.
-base::Result<runtime::Task> task_of(const peer::RunFile& run_file, const Problem& problem) {
-  auto start = start_of(run_file, problem.model);
+base::Result<runtime::Task> task_of(const runfile::RunFile& run_file,
+                                    const runtime::Problem& problem) {
+  auto start = runtime::start_of(run_file, problem.model);
   if (!start) return fail(start.error());
   const compute::Graph& graph = problem.model.graph;
   const std::uint64_t hash = base::xxh3(std::as_bytes(std::span(start->parameters)));
@@ -74,9 +75,10 @@ base::Result<runtime::Task> task_of(const peer::RunFile& run_file, const Problem
 }
 
 /// On the trainer's thread. `run` and what it trains outlive the worker.
-base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run, const Problem& problem,
+base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run,
+                                                        const runtime::Problem& problem,
                                                         data::Loader& loader) {
-  const peer::RunFile& run_file = run.run_file();
+  const runfile::RunFile& run_file = run.run_file();
   auto trainer = train::Trainer::create(problem.model.graph, run_file.train);
   if (!trainer) return fail(trainer.error());
   if (const auto slow = trainer->slow_ops(); !slow.empty()) {
@@ -87,7 +89,7 @@ base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run, const
   auto replica = run.make_replica();
   if (!replica) return fail(replica.error());
   if (auto restored = run.restore(trainer->rule()); !restored) return fail(restored.error());
-  if (may_reside(run_file)) {
+  if (runtime::may_reside(run_file)) {
     const auto memory = trainer->reside(run_file.exchange.mirror);
     if (!memory) return fail(memory.error());
     if (*memory != nullptr) replica->move_to(**memory);
@@ -100,8 +102,8 @@ base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run, const
 }
 
 /// Trains until the peer has ended.
-io::NodeEnd train(runtime::Run& run, const Problem& problem) {
-  const peer::RunFile& run_file = run.run_file();
+io::NodeEnd train(runtime::Run& run, const runtime::Problem& problem) {
+  const runfile::RunFile& run_file = run.run_file();
   data::Loader loader(*problem.dataset.train, run.shards(), run_file.train.batch,
                       data::Loader::peer_seed(run_file.run.seed, run.id(), run.samples_before()),
                       {}, run_file.data.augmentation);
@@ -143,11 +145,11 @@ void print_start(const runtime::Run& run, const UpOptions& options) {
   const auto invite = run.invite();
   const auto own = io::numeric_address(io::parse_address(run.address()).value());
   const std::string command =
-      invite ? fmt::format("join {}{}", peer::invite_word(peer::to_string(*invite)),
+      invite ? fmt::format("join {}{}", runfile::invite_word(runfile::to_string(*invite)),
                            secret ? " --secret FILE" : "")
-             : fmt::format("up {}{} --join {}{}", peer::shell_word(options.run_file),
-                           peer::shared_settings(run.run_file(), options.set),
-                           peer::invite_word(run.address()),
+             : fmt::format("up {}{} --join {}{}", runfile::shell_word(options.run_file),
+                           runfile::shared_settings(run.run_file(), options.set),
+                           runfile::invite_word(run.address()),
                            secret ? " --set security.secret=FILE" : "");
   fmt::print(
       "peer {} ({}), run {}; {} joins with:\n  starling {}\n"
@@ -159,7 +161,7 @@ void print_start(const runtime::Run& run, const UpOptions& options) {
 }
 
 base::Result<int> run_peer(const UpOptions& options) {
-  auto run_file = peer::read_run_file(options.run_file, options.set);
+  auto run_file = runfile::read_run_file(options.run_file, options.set);
   if (!run_file) return fail(run_file.error());
   runtime::Options peer = options.peer;
   peer.age = process_age();
@@ -169,8 +171,9 @@ base::Result<int> run_peer(const UpOptions& options) {
   if (!opened) return fail(opened.error());
   runtime::Run& run = **opened;
   if (auto chosen = choose_device(run); !chosen) return fail(chosen.error());
-  const auto problem =
-      load_problem(run.run_file(), options.run_file, fs::path(run.dir()).parent_path() / ".cache");
+  const auto problem = runtime::load_problem(
+      run.run_file(), options.run_file,
+      {.folder = fs::path(run.dir()).parent_path() / ".cache", .on_long_read = tell_of_long_read});
   if (!problem) return fail(problem.error());
   auto task = task_of(run.run_file(), *problem);
   if (!task) return fail(task.error());

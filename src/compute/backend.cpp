@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/parse_number.hpp"
-#include "compute/cuda/loader.hpp"
+#include "compute/module_loader.hpp"
 #include "compute/program.hpp"
 
 namespace starling::compute {
@@ -22,7 +22,7 @@ std::optional<unsigned> gpu_of(std::string_view device) {
 Device cpu_device(std::string about) { return {"cpu", std::move(about), cpu::make_backend()}; }
 
 base::Result<Device> gpu_device(unsigned index) {
-  auto gpu = cuda::open_gpu(index);
+  auto gpu = open_gpu(index);
   if (!gpu) return base::fail(gpu.error());
   return Device{fmt::format("cuda:{}", index), std::move(gpu->about), std::move(gpu->backend)};
 }

@@ -1,4 +1,4 @@
-// What values are rounded to: the factors of products, and the mirrors of links.
+// How the factors of products are rounded.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,6 @@ namespace starling::compute {
 enum class Precision : std::uint8_t {
   float32,
   bfloat16,  ///< both factors rounded to bfloat16, where the device gains from it; else float32
-};
-
-/// How mirrors are kept.
-enum class MirrorType : std::uint8_t {
-  float32,
-  bfloat16,  ///< in half the memory; what is too small for it is made up for by later deltas
 };
 
 }  // namespace starling::compute

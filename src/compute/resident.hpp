@@ -10,14 +10,14 @@
 #include "base/result.hpp"
 #include "compute/batch.hpp"
 #include "compute/program.hpp"
-#include "compute/replica_memory.hpp"
 #include "compute/update.hpp"
+#include "delta/replica_memory.hpp"
 
 namespace starling::compute {
 
 /// What Program::reside reserves beside the replica.
 struct Residence {
-  MirrorType mirrors = MirrorType::float32;
+  delta::MirrorType mirrors = delta::MirrorType::float32;
   UpdateKind update = UpdateKind::none;  ///< none: it is not trained
   bool accumulates = false;              ///< steps may have several pieces
   std::vector<bool> decays;              ///< a tensor of the graph: whether its weights decay
@@ -43,7 +43,7 @@ class Resident {
   virtual ~Resident() = default;
 
   /// y, r and the mirrors; all zeros at first.
-  [[nodiscard]] virtual ReplicaMemory& replica() noexcept = 0;
+  [[nodiscard]] virtual delta::ReplicaMemory& replica() noexcept = 0;
 
   /// One step: the gradient at y, clipped, is applied to y by the residence's rule; moves the
   /// buffers. Gradient and loss are sums over the pieces, each times its share. Where loss or

@@ -7,11 +7,12 @@
 
 namespace starling::data {
 
+/// Is told the path and the bytes of a file that takes long to read, before it is read through.
+using LongRead = std::function<void(const std::string&, std::uint64_t)>;
+
 struct Cache {
-  std::string folder{};  ///< created if need be; empty: nothing is kept
-  /// Called with its path and bytes before a file is read through that takes long to read; may be
-  /// empty.
-  std::function<void(const std::string&, std::uint64_t)> on_long_read{};
+  std::string folder{};                              ///< created if need be; empty: nothing is kept
+  LongRead on_long_read{};                           ///< may be empty
   std::uint64_t long_read = std::uint64_t{1} << 30;  ///< bytes of such a file, at least
 };
 

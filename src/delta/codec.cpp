@@ -14,15 +14,14 @@ namespace {
 
 using base::ErrorCode;
 using base::fail;
-using wire::delta_format::golomb_odd;
-using wire::delta_format::golomb_shift;
-using wire::delta_format::kBlockMax;
-using wire::delta_format::kElementsMax;
-using wire::delta_format::kMagnitudeMax;
-using wire::delta_format::level_max;
+using format::golomb_odd;
+using format::golomb_shift;
+using format::kBlockMax;
+using format::kElementsMax;
+using format::kMagnitudeMax;
+using format::level_max;
 
-static_assert(compute::kCodesPerRun == wire::delta_format::kCodesPerRun);
-static_assert(compute::Coding::kValueMax == kMagnitudeMax);
+static_assert(Coding::kValueMax == kMagnitudeMax);
 
 constexpr std::size_t kGapsLooked = 2048;  // that decide on the divisor
 
@@ -45,11 +44,11 @@ base::Status check_delta(const Shape& shape) {
   return {};
 }
 
-compute::Coding coding_of(std::uint32_t golomb, int bits, std::size_t block) {
+Coding coding_of(std::uint32_t golomb, int bits, std::size_t block) {
   return {.odd = golomb_odd(golomb), .shift = golomb_shift(golomb), .bits = bits, .block = block};
 }
 
-compute::CodedDelta sections_of(const Shape& shape) {
+CodedDelta sections_of(const Shape& shape) {
   return {.coding = coding_of(shape.golomb, shape.bits, shape.block),
           .count = shape.count,
           .starts = shape.starts,
@@ -79,11 +78,11 @@ base::Status encode(const Difference& difference, const Options& options, base::
   return encode(source, options, scratch, out, coded);
 }
 
-base::Status encode(compute::DeltaSource& source, const Options& options, Scratch& scratch,
-                    base::Buffer& out, compute::Delta& coded) {
+base::Status encode(DeltaSource& source, const Options& options, Scratch& scratch,
+                    base::Buffer& out, Delta& coded) {
   const std::size_t n = source.size();
   ASSERT(n >= 1 && n <= kElementsMax);
-  ASSERT(wire::delta_format::is_bits(options.bits));
+  ASSERT(format::is_bits(options.bits));
   ASSERT(options.block >= 1 && options.block <= kBlockMax);
   ASSERT(options.density > 0.0 && options.density <= 1.0);
   out.clear();
@@ -130,13 +129,13 @@ float largest_value(const Shape& shape) {
   return largest * static_cast<float>(level_max(shape.bits));
 }
 
-base::Status decode(const Shape& shape, compute::ReplicaMemory& memory, compute::Delta& into) {
+base::Status decode(const Shape& shape, ReplicaMemory& memory, Delta& into) {
   const auto right = memory.decode(sections_of(shape), into);
   if (!right) return fail(right.error());
   return taken(*right, shape);
 }
 
-bool decode(const compute::CodedDelta& coded, std::size_t n, Elements& out) {
+bool decode(const CodedDelta& coded, std::size_t n, Elements& out) {
   out.indices.resize(coded.count);
   if (!golomb_decode(coded.starts, coded.codes, coded.coding, n, out.indices)) return false;
   out.values.resize(coded.count);

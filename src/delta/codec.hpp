@@ -8,13 +8,13 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
-#include "compute/delta.hpp"
-#include "compute/replica_memory.hpp"
+#include "delta/delta.hpp"
 #include "delta/difference.hpp"
 #include "delta/elements.hpp"
+#include "delta/format.hpp"
 #include "delta/header.hpp"
 #include "delta/options.hpp"
-#include "wire/delta_format.hpp"
+#include "delta/replica_memory.hpp"
 
 namespace starling::delta {
 
@@ -31,8 +31,8 @@ struct Scratch {
 /// count_for(density, n) of them, fewer only where fewer are not zero. `coded`, which lies where
 /// the source does, becomes what decode() reads from it. diverged: the difference is not finite or
 /// beyond kMagnitudeMax; or an error of the source. Then `out` is left empty.
-[[nodiscard]] base::Status encode(compute::DeltaSource& source, const Options& options,
-                                  Scratch& scratch, base::Buffer& out, compute::Delta& coded);
+[[nodiscard]] base::Status encode(DeltaSource& source, const Options& options, Scratch& scratch,
+                                  base::Buffer& out, Delta& coded);
 [[nodiscard]] base::Status encode(const Difference& difference, const Options& options,
                                   base::Buffer& out, HostDelta& coded);
 
@@ -45,11 +45,10 @@ struct Scratch {
 
 /// The elements of a sparse payload that check() took, in a memory's `into` (any state on failure).
 /// protocol: the indices are not strictly rising numbers below n; or an error of the memory.
-[[nodiscard]] base::Status decode(const Shape& shape, compute::ReplicaMemory& memory,
-                                  compute::Delta& into);
+[[nodiscard]] base::Status decode(const Shape& shape, ReplicaMemory& memory, Delta& into);
 
 /// The same in this process's memory. False where the indices are wrong.
-[[nodiscard]] bool decode(const compute::CodedDelta& coded, std::size_t n, Elements& out);
+[[nodiscard]] bool decode(const CodedDelta& coded, std::size_t n, Elements& out);
 
 /// Checks a sparse payload completely, and decodes it into `out` (any state on failure).
 [[nodiscard]] base::Status decode(base::ByteView payload, std::size_t n, Elements& out);

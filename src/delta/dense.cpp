@@ -15,7 +15,7 @@ namespace {
 
 using base::ErrorCode;
 using base::fail;
-using namespace wire::delta_format;
+using namespace delta::format;
 
 // Nearest level, halves away from zero; |value| / scale is at most a hair above kDenseLevelMax.
 STARLING_CLONES void to_signed_levels(const float* values, std::size_t n, float scale,

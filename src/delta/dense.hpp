@@ -1,4 +1,4 @@
-// The dense kind: a whole difference in 8 bits an element. Layout: wire/delta_format.hpp.
+// The dense kind: a whole difference in 8 bits an element. Layout: delta/format.hpp.
 #pragma once
 
 #include <span>

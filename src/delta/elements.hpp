@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "compute/delta.hpp"
+#include "delta/delta.hpp"
 
 namespace starling::delta {
 
@@ -18,7 +18,7 @@ struct Elements {
 };
 
 /// A delta of vectors that lie in this process's memory.
-class HostDelta final : public compute::Delta {
+class HostDelta final : public Delta {
  public:
   [[nodiscard]] Elements& elements() noexcept { return elements_; }
   [[nodiscard]] const Elements& elements() const noexcept { return elements_; }

@@ -8,36 +8,32 @@
 #include <limits>
 
 #include "base/assert.hpp"
-#include "compute/coding.hpp"
-#include "wire/delta_format.hpp"
+#include "delta/coding.hpp"
+#include "delta/format.hpp"
 
 namespace starling::delta {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-using wire::delta_format::golomb_divisor;
-using wire::delta_format::golomb_odd;
-using wire::delta_format::golomb_shift;
-using wire::delta_format::kCodesPerRun;
-using wire::delta_format::kGolombMax;
-
-using compute::kGolombPrefixMax;
+using format::golomb_divisor;
+using format::golomb_odd;
+using format::golomb_shift;
+using format::kGolombMax;
 
 constexpr std::uint32_t kPrefixMask = (1U << kGolombPrefixMax) - 1;
 
 // Prefixes of one odd factor: by what they stand for, and what stands for the next three bits.
 struct Prefixes {
-  std::array<compute::GolombPrefix, 8> of{};
-  std::array<compute::GolombPart, 8> part{};
+  std::array<GolombPrefix, 8> of{};
+  std::array<GolombPart, 8> part{};
 };
 
 constexpr Prefixes prefixes_of(std::uint32_t odd) {
   Prefixes prefixes;
-  for (std::uint32_t part = 0; part < odd; ++part)
-    prefixes.of[part] = compute::prefix_of(odd, part);
+  for (std::uint32_t part = 0; part < odd; ++part) prefixes.of[part] = prefix_of(odd, part);
   for (std::uint32_t bits = 0; bits <= kPrefixMask; ++bits) {
-    prefixes.part[bits] = compute::part_of(odd, bits);
+    prefixes.part[bits] = part_of(odd, bits);
   }
   return prefixes;
 }
@@ -52,8 +48,8 @@ constexpr std::uint32_t kTailMax = 1 + kGolombPrefixMax + kGolombMax / 4;
 // saves a division a gap.
 template <std::uint32_t kOdd>
 std::uint64_t bits_with(std::span<const std::uint32_t> gaps, std::uint32_t shift) {
-  constexpr std::uint32_t kLongest = compute::longest_prefix(kOdd);
-  constexpr std::uint32_t kShorter = compute::shorter_prefixes(kOdd);
+  constexpr std::uint32_t kLongest = longest_prefix(kOdd);
+  constexpr std::uint32_t kShorter = shorter_prefixes(kOdd);
   std::uint64_t bits = gaps.size() * (std::uint64_t{1} + shift + kLongest);
   for (const std::uint32_t gap : gaps) {
     const std::uint32_t high = gap >> shift;
@@ -116,7 +112,7 @@ std::byte* write_codes(std::span<const std::uint32_t> indices, std::uint32_t shi
       const std::uint32_t gap = index - next;
       const std::uint32_t high = gap >> shift;
       const std::uint32_t zeros = high / odd;
-      const compute::GolombPrefix prefix = kPrefixes[odd / 2].of[high % odd];
+      const GolombPrefix prefix = kPrefixes[odd / 2].of[high % odd];
       const std::uint32_t low_at = 1U + prefix.size;
       const std::uint64_t tail =
           1U | std::uint64_t{prefix.code} << 1 | std::uint64_t{gap & mask} << low_at;
@@ -180,7 +176,7 @@ std::uint32_t golomb_parameter(std::span<const std::uint32_t> gaps, std::size_t 
   return best;
 }
 
-void golomb_encode(std::span<const std::uint32_t> indices, const compute::Coding& coding,
+void golomb_encode(std::span<const std::uint32_t> indices, const Coding& coding,
                    base::Buffer& out) {
   if (indices.empty()) return;
   ASSERT(coding.odd % 2 == 1 && coding.odd <= 7 && coding.shift <= kGolombMax / 4);
@@ -207,8 +203,8 @@ bool starts_are_sound(base::ByteView starts, std::size_t bytes) noexcept {
   return least <= std::uint64_t{bytes} * 8;
 }
 
-bool golomb_decode(base::ByteView starts, base::ByteView codes, const compute::Coding& coding,
-                   std::size_t n, std::span<std::uint32_t> out) {
+bool golomb_decode(base::ByteView starts, base::ByteView codes, const Coding& coding, std::size_t n,
+                   std::span<std::uint32_t> out) {
   const std::uint32_t shift = coding.shift;
   const Prefixes& prefixes = kPrefixes[coding.odd / 2];
   const std::uint64_t divisor = std::uint64_t{coding.odd} << shift;
@@ -231,7 +227,7 @@ bool golomb_decode(base::ByteView starts, base::ByteView codes, const compute::C
       position += zeros + 1;
       const std::uint64_t rest =
           zeros + kTailMax <= kPeekBits ? word >> zeros >> 1 : peek(codes, position);
-      const compute::GolombPart part = prefixes.part[rest & kPrefixMask];
+      const GolombPart part = prefixes.part[rest & kPrefixMask];
       const std::uint64_t high = std::uint64_t{part.part} << shift;
       position += part.size + shift;
       const std::uint64_t place = next + quotient * divisor + high + (rest >> part.size & mask);

@@ -1,5 +1,5 @@
 // Golomb codes of sorted indices (S. W. Golomb, "Run-length encodings", IEEE Transactions on
-// Information Theory 12, 1966). Layout: wire/delta_format.hpp.
+// Information Theory 12, 1966). Layout: delta/format.hpp.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 #include <span>
 
 #include "base/bytes.hpp"
-#include "compute/delta.hpp"
-#include "wire/delta_format.hpp"
+#include "delta/delta.hpp"
+#include "delta/format.hpp"
 
 namespace starling::delta {
 
@@ -20,22 +20,19 @@ namespace starling::delta {
 
 /// Bytes of the starts of so many indices.
 [[nodiscard]] constexpr std::size_t starts_bytes(std::size_t count) noexcept {
-  using wire::delta_format::kCodesPerRun;
   return count == 0 ? 0 : (count - 1) / kCodesPerRun * sizeof(std::uint32_t);
 }
 
 /// Appends starts and codes of `indices` (strictly rising) to `out`: for randomly placed indices
 /// within 1% of their entropy at densities of 0.1% to 10%.
-void golomb_encode(std::span<const std::uint32_t> indices, const compute::Coding& coding,
-                   base::Buffer& out);
+void golomb_encode(std::span<const std::uint32_t> indices, const Coding& coding, base::Buffer& out);
 
 /// Whether starts rise and end within so many bytes of codes.
 [[nodiscard]] bool starts_are_sound(base::ByteView starts, std::size_t bytes) noexcept;
 
 /// Reads out.size() indices below `n` from untrusted bytes that must hold them and nothing else.
 /// False, with `out` in any state, otherwise. Work is bounded by out.size() and the bytes.
-[[nodiscard]] bool golomb_decode(base::ByteView starts, base::ByteView codes,
-                                 const compute::Coding& coding, std::size_t n,
-                                 std::span<std::uint32_t> out);
+[[nodiscard]] bool golomb_decode(base::ByteView starts, base::ByteView codes, const Coding& coding,
+                                 std::size_t n, std::span<std::uint32_t> out);
 
 }  // namespace starling::delta

@@ -14,7 +14,7 @@ using base::ErrorCode;
 using base::fail;
 using base::load_little;
 using base::store_little;
-using namespace wire::delta_format;
+using namespace delta::format;
 
 constexpr std::uint8_t kVersionShift = 4;
 constexpr std::uint8_t kKindShift = 3;

@@ -1,4 +1,4 @@
-// The parts of a payload: its header, and where the rest lies. Layout: wire/delta_format.hpp.
+// The parts of a payload: its header, and where the rest lies. Layout: delta/format.hpp.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
-#include "wire/delta_format.hpp"
+#include "delta/format.hpp"
 
 namespace starling::delta {
 
-using Kind = wire::delta_format::Kind;
+using Kind = format::Kind;
 
 /// What a payload says of itself; the views point into it.
 struct Shape {

@@ -14,17 +14,17 @@
 #include "base/assert.hpp"
 #include "base/clones.hpp"
 #include "base/integer.hpp"
-#include "compute/coding.hpp"
+#include "delta/coding.hpp"
+#include "delta/format.hpp"
 #include "delta/header.hpp"
-#include "wire/delta_format.hpp"
 
 namespace starling::delta {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-using wire::delta_format::kMagnitudeMax;
-using wire::delta_format::level_max;
+using format::kMagnitudeMax;
+using format::level_max;
 
 constexpr std::uint32_t kMagnitudeMask = 0x7fffffffU;
 constexpr std::size_t kGroup = 8;  // codes that fill whole bytes, whatever their bits
@@ -140,15 +140,15 @@ float sparse_scale(std::span<const float> values, int bits) {
   const float full = std::bit_cast<float>(largest_magnitude(values.data(), values.size())) / top;
   Moments best;
   double best_gain = -1.0;
-  for (int number = 0; number < compute::scale_tries(bits); ++number) {
-    const float part = compute::scale_part(number);
+  for (int number = 0; number < scale_tries(bits); ++number) {
+    const float part = scale_part(number);
     const Moments sums = at(bounded(static_cast<double>(full * part)));
     if (const double gain = sums.gain(); gain > best_gain) {
       best_gain = gain;
       best = sums;
     }
   }
-  for (int round = 0; round < compute::scale_rounds(bits); ++round) {
+  for (int round = 0; round < scale_rounds(bits); ++round) {
     const Moments sums = at(bounded(best.scale()));
     if (!(sums.gain() > best.gain())) break;
     best = sums;

@@ -1,4 +1,4 @@
-// Values as sign and level times a scale per block. Layout: wire/delta_format.hpp.
+// Values as sign and level times a scale per block. Layout: delta/format.hpp.
 #pragma once
 
 #include <cstddef>

@@ -33,11 +33,11 @@ std::size_t room_for(std::size_t count, std::size_t n) {
   return std::min(n, 3 * count + kRoomInSamples * (n / sample_of(n)));
 }
 
-base::Result<compute::Choice> select_largest(compute::DeltaSource& source, std::size_t count,
-                                             float limit, std::span<std::uint32_t> gaps) {
+base::Result<Choice> select_largest(DeltaSource& source, std::size_t count, float limit,
+                                    std::span<std::uint32_t> gaps) {
   const std::size_t n = source.size();
   ASSERT(count >= 1 && n < std::size_t{1} << 31);
-  compute::Choosing which{.count = count, .limit = limit, .room = room_for(count, n)};
+  Choosing which{.count = count, .limit = limit, .room = room_for(count, n)};
   if (is_sampled(count, n)) {
     which.sample = sample_of(n);
     const double expected =

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "compute/delta.hpp"
+#include "delta/delta.hpp"
 
 namespace starling::delta {
 
@@ -17,8 +17,7 @@ namespace starling::delta {
 ///
 /// Cost: one pass over the source where a sample of it predicts the threshold well (always, but for
 /// adversarial or heavily tied input), a few more where it does not. Errors: the source's.
-[[nodiscard]] base::Result<compute::Choice> select_largest(compute::DeltaSource& source,
-                                                           std::size_t count, float limit,
-                                                           std::span<std::uint32_t> gaps);
+[[nodiscard]] base::Result<Choice> select_largest(DeltaSource& source, std::size_t count,
+                                                  float limit, std::span<std::uint32_t> gaps);
 
 }  // namespace starling::delta

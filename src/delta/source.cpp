@@ -7,20 +7,17 @@
 
 #include "base/assert.hpp"
 #include "base/prefetch.hpp"
-#include "compute/cut.hpp"
+#include "delta/cut.hpp"
 #include "delta/golomb.hpp"
 #include "delta/quantize.hpp"
 #include "delta/scan.hpp"
 
 namespace starling::delta {
 
-using compute::key_of;
-using compute::kHalfKeyBits;
-
 namespace {
 
 constexpr std::size_t kScan = 8192;           // elements after which those found are counted
-constexpr std::size_t kAhead = 64;            // elements of a sample that are asked for at a time
+constexpr std::size_t kPlacesAhead = 64;      // elements of a sample that are asked for at a time
 constexpr std::size_t kElementsAhead = 16;    // of a delta, that are on their way from memory
 constexpr std::size_t kChunk = 32768;         // elements of the difference held at a time
 constexpr std::size_t kOrderBelow = 2048;     // candidates: below, no histogram is worth its room
@@ -28,8 +25,8 @@ constexpr std::uint32_t kEstimateShift = 18;  // of a key: 32 steps an octave ar
 
 }  // namespace
 
-base::Result<compute::Choice> DifferenceSource::choose(const compute::Choosing& which,
-                                                       std::span<std::uint32_t> gaps) {
+base::Result<Choice> DifferenceSource::choose(const Choosing& which,
+                                              std::span<std::uint32_t> gaps) {
   const std::uint32_t key_min = which.sample > 0 ? estimate_key(which.sample, which.rank) : 1;
   find(key_min, which.room);
   const bool is_enough =
@@ -42,12 +39,11 @@ base::Result<compute::Choice> DifferenceSource::choose(const compute::Choosing& 
   const std::vector<std::uint32_t>& indices = chosen_.indices;
   const std::size_t told = std::min(gaps.size(), indices.size());
   for (std::size_t i = 0; i < told; ++i) {
-    gaps[i] = compute::gap_before(indices.data(), i * indices.size() / told);
+    gaps[i] = gap_before(indices.data(), i * indices.size() / told);
   }
-  return compute::Choice{
-      .count = chosen_.size(),
-      .beyond = compute::first_beyond(chosen_.indices, chosen_.values, which.limit),
-      .in_one_pass = is_enough};
+  return Choice{.count = chosen_.size(),
+                .beyond = first_beyond(chosen_.indices, chosen_.values, which.limit),
+                .in_one_pass = is_enough};
 }
 
 // A key that a little more elements than are wanted reach, most likely: that of a rank in a sample.
@@ -55,7 +51,7 @@ std::uint32_t DifferenceSource::estimate_key(std::size_t sample, std::size_t ran
   look_at(sample);
   histogram_.assign(std::size_t{1} << (31 - kEstimateShift), 0);
   for (const float value : sampled_) ++histogram_[key_of(value) >> kEstimateShift];
-  const compute::Cut cut = compute::cut_of(histogram_, rank);
+  const Cut cut = cut_of(histogram_, rank);
   if (cut.equals == 0) return 1;  // fewer were looked at
   keys_.clear();
   for (const float value : sampled_) {
@@ -67,12 +63,12 @@ std::uint32_t DifferenceSource::estimate_key(std::size_t sample, std::size_t ran
 }
 
 void DifferenceSource::look_at(std::size_t sample) {
-  std::array<std::uint32_t, kAhead> places;
+  std::array<std::uint32_t, kPlacesAhead> places;
   sampled_.resize(sample);
-  for (std::size_t begin = 0; begin < sample; begin += kAhead) {
-    const std::size_t count = std::min(kAhead, sample - begin);
+  for (std::size_t begin = 0; begin < sample; begin += kPlacesAhead) {
+    const std::size_t count = std::min(kPlacesAhead, sample - begin);
     for (std::size_t j = 0; j < count; ++j) {
-      places[j] = compute::sampled_place(begin + j, sample, size());
+      places[j] = sampled_place(begin + j, sample, size());
       difference_.prefetch(places[j]);
     }
     for (std::size_t j = 0; j < count; ++j) sampled_[begin + j] = difference_.at(places[j]);
@@ -110,7 +106,7 @@ void DifferenceSource::choose_found(std::size_t count) {
     chosen_.values.assign(found_values_.begin(), found_values_.begin() + end);
     return;
   }
-  compute::Cut cut = cut_of_found(count);
+  Cut cut = cut_of_found(count);
   chosen_.indices.resize(count);
   chosen_.values.resize(count);
   std::size_t taken = 0;
@@ -126,16 +122,16 @@ void DifferenceSource::choose_found(std::size_t count) {
 
 // Where they are many, a histogram finds the upper half of the key, and only those that have it are
 // ordered.
-compute::Cut DifferenceSource::cut_of_found(std::size_t count) {
+Cut DifferenceSource::cut_of_found(std::size_t count) {
   const std::span<const float> found(found_values_.data(), found_count_);
   keys_.clear();
   std::size_t wanted = count;
   if (found.size() < kOrderBelow) {
     for (const float value : found) keys_.push_back(key_of(value));
   } else {
-    histogram_.assign(compute::kHighKeys, 0);
+    histogram_.assign(kHighKeys, 0);
     for (const float value : found) ++histogram_[key_of(value) >> kHalfKeyBits];
-    const compute::Cut high = compute::cut_of(histogram_, count);
+    const Cut high = cut_of(histogram_, count);
     for (const float value : found) {
       if (key_of(value) >> kHalfKeyBits == high.key) keys_.push_back(key_of(value));
     }
@@ -161,29 +157,29 @@ void DifferenceSource::for_each_chunk(Use&& use) {
 }
 
 // From two histograms; key 0 where all that is not zero is in.
-compute::Cut DifferenceSource::cut_of_all(std::size_t count) {
-  histogram_.assign(compute::kHighKeys, 0);
+Cut DifferenceSource::cut_of_all(std::size_t count) {
+  histogram_.assign(kHighKeys, 0);
   for_each_chunk([&](std::size_t, std::span<const float> chunk) {
     for (const float value : chunk) {
       const std::uint32_t key = key_of(value);
       histogram_[key >> kHalfKeyBits] += key != 0 ? 1 : 0;
     }
   });
-  const compute::Cut high = compute::cut_of(histogram_, count);
+  const Cut high = cut_of(histogram_, count);
   if (high.equals == 0) return {};
-  histogram_.assign(compute::kLowKeys, 0);
+  histogram_.assign(kLowKeys, 0);
   for_each_chunk([&](std::size_t, std::span<const float> chunk) {
     for (const float value : chunk) {
       const std::uint32_t key = key_of(value);
-      histogram_[key % compute::kLowKeys] += key != 0 && key >> kHalfKeyBits == high.key ? 1 : 0;
+      histogram_[key % kLowKeys] += key != 0 && key >> kHalfKeyBits == high.key ? 1 : 0;
     }
   });
-  const compute::Cut low = compute::cut_of(histogram_, high.equals);
+  const Cut low = cut_of(histogram_, high.equals);
   return {high.key << kHalfKeyBits | low.key, low.equals};
 }
 
 // Takes exactly what is chosen, so that ties need no room.
-void DifferenceSource::choose_all(compute::Cut cut, std::size_t count) {
+void DifferenceSource::choose_all(Cut cut, std::size_t count) {
   chosen_.indices.clear();
   chosen_.values.clear();
   chosen_.indices.reserve(count);
@@ -200,8 +196,7 @@ void DifferenceSource::choose_all(compute::Cut cut, std::size_t count) {
   });
 }
 
-base::Status DifferenceSource::code(const compute::Coding& coding, base::Buffer& out,
-                                    compute::Delta& coded) {
+base::Status DifferenceSource::code(const Coding& coding, base::Buffer& out, Delta& coded) {
   golomb_encode(chosen_.indices, coding, out);
   const std::size_t scales_at = out.size();
   scales_.resize(blocks_of(chosen_.size(), coding.block));

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "compute/cut.hpp"
-#include "compute/delta.hpp"
+#include "delta/cut.hpp"
+#include "delta/delta.hpp"
 #include "delta/difference.hpp"
 #include "delta/elements.hpp"
 
@@ -16,7 +16,7 @@ namespace starling::delta {
 
 /// Nothing fails. Its memory grows to a few times the elements of a delta, and is used again for
 /// the next difference.
-class DifferenceSource final : public compute::DeltaSource {
+class DifferenceSource final : public DeltaSource {
  public:
   DifferenceSource() = default;
 
@@ -35,20 +35,18 @@ class DifferenceSource final : public compute::DeltaSource {
   [[nodiscard]] const Elements& chosen() const noexcept { return chosen_; }
 
   std::size_t size() const noexcept override { return difference_.size(); }
-  base::Result<compute::Choice> choose(const compute::Choosing& which,
-                                       std::span<std::uint32_t> gaps) override;
+  base::Result<Choice> choose(const Choosing& which, std::span<std::uint32_t> gaps) override;
   /// `coded` is a HostDelta.
-  base::Status code(const compute::Coding& coding, base::Buffer& out,
-                    compute::Delta& coded) override;
+  base::Status code(const Coding& coding, base::Buffer& out, Delta& coded) override;
 
  private:
   std::uint32_t estimate_key(std::size_t sample, std::size_t rank);
   void look_at(std::size_t sample);
   void find(std::uint32_t key_min, std::size_t room);
   void choose_found(std::size_t count);
-  compute::Cut cut_of_found(std::size_t count);
-  compute::Cut cut_of_all(std::size_t count);
-  void choose_all(compute::Cut cut, std::size_t count);
+  Cut cut_of_found(std::size_t count);
+  Cut cut_of_all(std::size_t count);
+  void choose_all(Cut cut, std::size_t count);
   void release(const Elements& sent);
   template <class Use>
   void for_each_chunk(Use&& use);

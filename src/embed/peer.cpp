@@ -14,19 +14,19 @@
 #include "base/hasher.hpp"
 #include "data/loader.hpp"
 #include "data/sample_set.hpp"
+#include "delta/format.hpp"
 #include "embed/worker.hpp"
 #include "io/blocked_signals.hpp"
-#include "peer/run_file.hpp"
+#include "runfile/run_file.hpp"
 #include "runtime/run.hpp"
 #include "train/weights.hpp"
-#include "wire/delta_format.hpp"
 
 namespace starling {
 namespace {
 
 using base::ErrorCode;
 using base::fail;
-using wire::delta_format::kMagnitudeMax;
+using delta::format::kMagnitudeMax;
 
 ErrorKind kind_of(ErrorCode code) {
   switch (code) {
@@ -187,8 +187,8 @@ base::Result<runtime::Task> task_of(PeerOptions& options, const Layout& layout) 
   auto buffers = buffer_spec(options.buffers);
   if (!buffers) return fail(buffers.error());
   const std::string data = fmt::format("{} of {}", options.samples, options.dataset);
-  peer::Identity identity{base::xxh3_128(data),
-                          base::xxh3(std::as_bytes(std::span(options.parameters)))};
+  runfile::Identity identity{base::xxh3_128(data),
+                             base::xxh3(std::as_bytes(std::span(options.parameters)))};
   if (!options.buffers.empty()) identity.buffers = hash_of(options.buffers);
   return runtime::Task{.parameters = std::move(options.parameters),
                        .buffers = std::move(*buffers),
@@ -222,19 +222,19 @@ struct Peer::Impl {
 
 Peer::Impl::Impl(PeerOptions options) : layout(value_or_throw(layout_of(options))) {
   auto task = value_or_throw(task_of(options, layout));
-  run = value_or_throw(
-      runtime::Run::open(value_or_throw(peer::read_run_file(options.run_file, options.set, true)),
-                         {.join = std::move(options.join),
-                          .listen = std::move(options.listen),
-                          .announce = std::move(options.announce),
-                          .proxy = std::move(options.proxy),
-                          .port_mapping = options.port_mapping,
-                          .lan = options.lan,
-                          .name = std::move(options.name),
-                          .dir = std::move(options.dir),
-                          .require_peers = options.require_peers,
-                          .signals = false,
-                          .quiet = options.quiet}));
+  run = value_or_throw(runtime::Run::open(
+      value_or_throw(runfile::read_run_file(options.run_file, options.set, true)),
+      {.join = std::move(options.join),
+       .listen = std::move(options.listen),
+       .announce = std::move(options.announce),
+       .proxy = std::move(options.proxy),
+       .port_mapping = options.port_mapping,
+       .lan = options.lan,
+       .name = std::move(options.name),
+       .dir = std::move(options.dir),
+       .require_peers = options.require_peers,
+       .signals = false,
+       .quiet = options.quiet}));
   start(std::move(task));
   // A thread that runs when this is not made to the end would end the program.
   try {
@@ -248,7 +248,7 @@ Peer::Impl::Impl(PeerOptions options) : layout(value_or_throw(layout_of(options)
 base::Status Peer::Impl::make_worker(Evaluate evaluate) {
   auto replica = run->make_replica();
   if (!replica) return fail(replica.error());
-  const peer::RunFile& run_file = run->run_file();
+  const runfile::RunFile& run_file = run->run_file();
   data::SampleOrder order(
       run->shards(), data::Loader::peer_seed(run_file.run.seed, run->id(), run->samples_before()));
   worker.emplace(

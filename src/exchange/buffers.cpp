@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "wire/delta_format.hpp"
+#include "delta/format.hpp"
 
 namespace starling::exchange {
 
 using base::ErrorCode;
 using base::fail;
-using wire::delta_format::kMagnitudeMax;
+using delta::format::kMagnitudeMax;
 
 Buffers::Buffers(BufferSpec spec)
     : values_(std::move(spec.initial)), least_(std::move(spec.least)) {

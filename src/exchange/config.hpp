@@ -5,7 +5,7 @@
 
 #include "base/enum_names.hpp"
 #include "base/time.hpp"
-#include "compute/precision.hpp"
+#include "delta/mirror_type.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::exchange {
@@ -38,7 +38,7 @@ inline constexpr base::EnumNames<Mode, 6> kModeNames{{
   return mode == Mode::allreduce || mode == Mode::local;
 }
 
-using compute::MirrorType;
+using delta::MirrorType;
 
 struct Config {
   Mode mode = Mode::tracked;

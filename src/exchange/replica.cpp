@@ -10,8 +10,8 @@
 #include "base/rng.hpp"
 #include "base/simulated.hpp"
 #include "delta/dense.hpp"
+#include "delta/host_passes.hpp"
 #include "delta/quantize.hpp"
-#include "exchange/replica_kernels.hpp"
 
 namespace starling::exchange {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 using base::ErrorCode;
 using base::fail;
 using base::PeerId;
-using wire::delta_format::kMagnitudeMax;
+using delta::format::kMagnitudeMax;
 
 // Drift is estimated from one run of elements in every kDriftEvery, and from no more than about
 // kDriftMost elements: runs that lie far apart take longer to come than whole pages.
@@ -78,7 +78,7 @@ Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffer
       lambda_(lambda),
       averaging_(averaging),
       buffers_(std::move(buffers)) {
-  ASSERT(!initial.empty() && initial.size() <= wire::delta_format::kElementsMax);
+  ASSERT(!initial.empty() && initial.size() <= delta::format::kElementsMax);
   ASSERT(lambda >= 0.0F && lambda <= 1.0F);
   ASSERT(averaging.gamma > 0.0F && averaging.gamma <= 1.0F);
   ASSERT(averaging.mode == Mode::choco || averaging.gamma == 1.0F);
@@ -90,11 +90,11 @@ Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffer
     ASSERT(std::fabs(value) <= kMagnitudeMax, "initial parameters must be finite and bounded");
     value += 0.0F;  // -0 becomes +0: see the head of replica.hpp
   }
-  host_ = std::make_unique<HostMemory>(initial_, averaging.mirror);
+  host_ = std::make_unique<delta::HostMemory>(initial_, averaging.mirror);
   memory_ = host_.get();
 }
 
-void Replica::move_to(compute::ReplicaMemory& memory) {
+void Replica::move_to(delta::ReplicaMemory& memory) {
   ASSERT(host_ != nullptr && links_.empty());
   ASSERT(memory.size() == size() && memory.mirror_type() == averaging_.mirror);
   must(memory.write(host_->y()));
@@ -184,7 +184,7 @@ base::Result<double> Replica::encode(const PeerId& peer, const delta::Options& o
                                      base::Buffer& out) {
   ASSERT(!staging());
   Link& link = this->link(peer);
-  compute::DeltaSource& difference = memory_->difference(link.mine, next_hold(link));
+  delta::DeltaSource& difference = memory_->difference(link.mine, next_hold(link));
   const auto coded = noted(delta::encode(difference, options, scratch_, out, *link.written));
   if (!coded) return fail(coded.error());
   largest_written_ = std::max(largest_written_, link.written->size());
@@ -252,8 +252,8 @@ base::Status Replica::stage_delta(Link& link, const CommitJob& job) {
 base::Status Replica::check_bounds(Link& link, float largest, float ahead) const {
   link.bound = 0.0F;
   bool stays[2]{};
-  const std::pair<MirrorId, const compute::Delta*> sides[2] = {{link.mine, &own_delta(link)},
-                                                               {link.theirs, link.their.get()}};
+  const std::pair<MirrorId, const delta::Delta*> sides[2] = {{link.mine, &own_delta(link)},
+                                                             {link.theirs, link.their.get()}};
   for (std::size_t side = 0; side < 2; ++side) {
     const auto values = memory_->mirror(sides[side].first);
     if (!values) return noted(base::Status(fail(values.error())));
@@ -386,25 +386,25 @@ void Replica::expect_deltas(std::size_t count) {
 // Of what is held back each link has an equal part. The first of the deltas that are written now
 // clears the parts of all of them. A link that is not among them keeps its part as if it had the
 // mean: no vector a link is needed for that, and one that fell silent is forgotten.
-std::optional<compute::ReplicaMemory::HoldBack> Replica::next_hold(const Link& link) {
+std::optional<delta::ReplicaMemory::HoldBack> Replica::next_hold(const Link& link) {
   if (lambda_ == 0.0F || !link.open) return std::nullopt;
   if (deltas_to_come_ == 0) expect_deltas(1);
   --deltas_to_come_;
   const auto links = static_cast<float>(open_links());
   const auto cleared = static_cast<float>(std::exchange(parts_to_clear_, 0));
-  return compute::ReplicaMemory::HoldBack{.keep = std::max(1.0F - cleared / links, 0.0F),
-                                          .gain = lambda_ / links};
+  return delta::ReplicaMemory::HoldBack{.keep = std::max(1.0F - cleared / links, 0.0F),
+                                        .gain = lambda_ / links};
 }
 
 base::Status Replica::commit_deltas() {
-  std::vector<compute::ReplicaMemory::CommitStep> steps;
+  std::vector<delta::ReplicaMemory::CommitStep> steps;
   for (const auto& [peer, link] : links_) {
     if (link.staged) steps.push_back(step_of(link));
   }
   return memory_->commit(steps);
 }
 
-compute::ReplicaMemory::CommitStep Replica::step_of(const Link& link) const {
+delta::ReplicaMemory::CommitStep Replica::step_of(const Link& link) const {
   return {.mine = link.mine,
           .theirs = link.theirs,
           .own = &own_delta(link),
@@ -429,7 +429,7 @@ double Replica::distance_to(MirrorId mirror, Link& link) {
   const std::size_t n = size();
   // Every call reads other runs.
   const std::size_t every = n < kDriftWhole ? 1 : std::max(kDriftEvery, n / kDriftMost);
-  const compute::Squares sums = must(memory_->squares(mirror, link.looks++ % every, every));
+  const delta::Squares sums = must(memory_->squares(mirror, link.looks++ % every, every));
   if (sums.norm > 0.0) return std::sqrt(sums.away / sums.norm);
   return sums.away > 0.0 ? 1.0 : 0.0;
 }

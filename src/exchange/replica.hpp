@@ -55,11 +55,11 @@
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "base/strong.hpp"
-#include "compute/replica_memory.hpp"
 #include "delta/codec.hpp"
+#include "delta/host_memory.hpp"
+#include "delta/replica_memory.hpp"
 #include "exchange/buffers.hpp"
 #include "exchange/config.hpp"
-#include "exchange/host_memory.hpp"
 #include "exchange/jobs.hpp"
 
 namespace starling::exchange {
@@ -92,7 +92,7 @@ class Replica {
           Averaging averaging = {});
 
   /// Goes on in a device's memory, which outlives this; before any link is opened (ASSERT).
-  void move_to(compute::ReplicaMemory& memory);
+  void move_to(delta::ReplicaMemory& memory);
   /// The device's first error (ErrorCode::device); always good in the processor's memory.
   [[nodiscard]] const base::Status& status() const noexcept { return status_; }
 
@@ -163,8 +163,8 @@ class Replica {
   [[nodiscard]] base::LargeFloats mirror(const base::PeerId& peer, MirrorOf which) const;
 
  private:
-  using MirrorId = compute::ReplicaMemory::MirrorId;
-  using DeltaPointer = std::unique_ptr<compute::Delta>;
+  using MirrorId = delta::ReplicaMemory::MirrorId;
+  using DeltaPointer = std::unique_ptr<delta::Delta>;
 
   struct Link {
     MirrorId mine = 0;
@@ -190,7 +190,7 @@ class Replica {
     std::vector<float> their_buffers{};  // empty: it carries none
   };
 
-  static const compute::Delta& own_delta(const Link& link) {
+  static const delta::Delta& own_delta(const Link& link) {
     return link.own_is_written ? *link.written : *link.own;
   }
   Link& link(const base::PeerId& peer);
@@ -203,8 +203,8 @@ class Replica {
   base::Status stage_delta(Link& link, const CommitJob& job);
   base::Status check_bounds(Link& link, float largest, float ahead) const;
   base::Status commit_deltas();
-  compute::ReplicaMemory::CommitStep step_of(const Link& link) const;
-  std::optional<compute::ReplicaMemory::HoldBack> next_hold(const Link& link);
+  delta::ReplicaMemory::CommitStep step_of(const Link& link) const;
+  std::optional<delta::ReplicaMemory::HoldBack> next_hold(const Link& link);
   void release_if_alone();
   double distance_to(MirrorId mirror, Link& link);
   void average_buffers(Link& link);
@@ -215,8 +215,8 @@ class Replica {
   base::Status noted(base::Status status) const;
 
   base::LargeFloats initial_;
-  std::unique_ptr<HostMemory> host_;  // null: the vectors lie elsewhere
-  compute::ReplicaMemory* memory_;
+  std::unique_ptr<delta::HostMemory> host_;  // null: the vectors lie elsewhere
+  delta::ReplicaMemory* memory_;
   mutable base::Status status_;  // reading may be what fails
   float lambda_;
   std::size_t deltas_to_come_ = 0;   // deltas to be written before the next local step

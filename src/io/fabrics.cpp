@@ -11,7 +11,7 @@
 #include "base/printable.hpp"
 #include "io/ucx/interface_addresses.hpp"
 #include "io/ucx/loader.hpp"
-#include "peer/run_file.hpp"
+#include "runfile/run_file.hpp"
 
 namespace starling::io {
 namespace {
@@ -63,7 +63,7 @@ tl::unexpected<base::Error> breach(const char* text) {
 
 Fabrics::Fabrics(Loop& loop, FabricKeys keys, bool tls, bool closed)
     : loop_(loop), keys_(std::move(keys)), tls_(tls), closed_(closed) {
-  if (keys_.fabric == peer::kFabricNone || !tls) return;
+  if (keys_.fabric == runfile::kFabricNone || !tls) return;
   if (auto machine = ucx::MachineProof::open()) machine_ = std::move(*machine);
   // Known at once, it is told to the other ends, which then need not wait for a connection.
   if (const auto file = ucx::module_to_load(); !file) why_not_ = file.error().text;

@@ -298,10 +298,10 @@ base::Result<base::Duration> check_own_link(Loop& loop, Listener& listener,
 
 }  // namespace
 
-base::Result<std::string> request_run_file(const peer::Invite& invite,
+base::Result<std::string> request_run_file(const runfile::Invite& invite,
                                            const std::optional<Secret>& secret,
                                            const std::optional<ProxyConfig>& proxy) {
-  const LinkSecurity security{invite.security == peer::Security::tls, secret, proxy};
+  const LinkSecurity security{invite.security == runfile::Security::tls, secret, proxy};
   auto loop = Loop::create();
   if (!loop) return base::fail(std::move(loop.error()));
   Visit visit(*loop, invite.run);

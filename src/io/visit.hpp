@@ -12,7 +12,7 @@
 #include "io/nat.hpp"
 #include "io/proxy.hpp"
 #include "io/secret.hpp"
-#include "peer/invite.hpp"
+#include "runfile/invite.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::io {
@@ -30,7 +30,7 @@ struct LinkSecurity {
 /// Dials all peers that the invite names, and returns what the first one answers that says it
 /// trains its run: TOML from a stranger, to be checked like any run file. Errors: unreachable (for
 /// each address, why), secret (the same, where all have another one), network, internal.
-[[nodiscard]] base::Result<std::string> request_run_file(const peer::Invite& invite,
+[[nodiscard]] base::Result<std::string> request_run_file(const runfile::Invite& invite,
                                                          const std::optional<Secret>& secret,
                                                          const std::optional<ProxyConfig>& proxy);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "peer/run_file.hpp"
+#include "runfile/run_file.hpp"
 
 namespace starling::peer {
 namespace {
@@ -17,18 +17,19 @@ std::uint64_t evaluate_every(double epochs, std::uint64_t training_set) {
 
 }  // namespace
 
-Config core_config(const RunFile& run_file, std::string canonical, const StartingPoint& start) {
-  const wire::RunId run = run_id(canonical);
+Config core_config(const runfile::RunFile& run_file, std::string canonical,
+                   const StartingPoint& start) {
+  const wire::RunId run = runfile::run_id(canonical);
   Config config{.run = run,
                 .canonical = std::move(canonical),
                 .parameters_hash = start.parameters_hash,
                 .parameter_count = start.parameters,
                 .buffer_count = start.buffers,
-                .target_samples = target_samples(run_file, start.training_set),
+                .target_samples = runfile::target_samples(run_file, start.training_set),
                 .exchange = run_file.exchange,
                 .membership = run_file.swarm,
                 .relay = run_file.relay,
-                .secure = run_file.security == Security::tls,
+                .secure = run_file.security == runfile::Security::tls,
                 .train = run_file.train,
                 .peers = run_file.peers,
                 .evaluate_every = evaluate_every(run_file.report.every, start.training_set),

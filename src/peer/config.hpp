@@ -15,6 +15,10 @@
 #include "train/config.hpp"
 #include "wire/messages.hpp"
 
+namespace starling::runfile {
+struct RunFile;
+}
+
 namespace starling::peer {
 
 struct Config {
@@ -49,8 +53,6 @@ struct Config {
   base::Duration step_interval{};
 };
 
-struct RunFile;
-
 /// What a peer starts from, in figures.
 struct StartingPoint {
   std::uint64_t parameters_hash = 0;  ///< XXH3 of the initial replica's bytes
@@ -61,7 +63,7 @@ struct StartingPoint {
 
 /// What follows from a run file, its canonical form, and these. How the peer is run is left to
 /// whoever runs it.
-[[nodiscard]] Config core_config(const RunFile& run_file, std::string canonical,
+[[nodiscard]] Config core_config(const runfile::RunFile& run_file, std::string canonical,
                                  const StartingPoint& start);
 
 /// What the core of a relay is told: nothing of it is about training, which never begins. `run`:

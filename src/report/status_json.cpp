@@ -119,9 +119,9 @@ std::string links_json(const peer::Status& status, const StatusExtra& extra) {
   return dump(links);
 }
 
-std::string invite_json(const std::optional<peer::Invite>& invite, const std::string& address,
+std::string invite_json(const std::optional<runfile::Invite>& invite, const std::string& address,
                         bool secret) {
-  return dump(Json{{"invite", invite ? Json(peer::to_string(*invite)) : Json(nullptr)},
+  return dump(Json{{"invite", invite ? Json(runfile::to_string(*invite)) : Json(nullptr)},
                    {"address", address},
                    {"secret", secret}});
 }

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "peer/invite.hpp"
 #include "peer/status.hpp"
 #include "report/summary.hpp"
+#include "runfile/invite.hpp"
 
 namespace starling::report {
 
@@ -52,7 +52,7 @@ struct StatusExtra {
 
 /// {"invite", "address", "secret"}: the invite's text, or null, the peer's address, and whether who
 /// joins needs the swarm's secret.
-[[nodiscard]] std::string invite_json(const std::optional<peer::Invite>& invite,
+[[nodiscard]] std::string invite_json(const std::optional<runfile::Invite>& invite,
                                       const std::string& address, bool secret);
 
 }  // namespace starling::report

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/file.hpp"
-#include "peer/run_file.hpp"
 #include "report/peer_file.hpp"
+#include "runfile/run_file.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::runtime {
@@ -26,7 +26,7 @@ constexpr int kUnnamedMax = 64;
 /// A folder is named by it, and it stands in tables.
 bool is_name(std::string_view text) {
   return !text.empty() && text != "." && text != ".." &&
-         std::ranges::all_of(text, peer::may_be_in_name);
+         std::ranges::all_of(text, runfile::may_be_in_name);
 }
 
 /// The host's, of the `number`th peer of a run on this machine.

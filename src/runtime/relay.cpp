@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "peer/core.hpp"
-#include "peer/invite.hpp"
+#include "runfile/invite.hpp"
 #include "runtime/answers.hpp"
 
 namespace starling::runtime {
@@ -64,10 +64,10 @@ io::NodeEnd Relay::run() {
 io::ControlReply Relay::serve(const io::ControlRequest& request, const io::Node& asked) const {
   const peer::Status status = asked.status();
   if (request.path != "/invite") return answer(request, status, extra_of(status, asked));
-  std::optional<peer::Invite> invite;
+  std::optional<runfile::Invite> invite;
   if (status.run != wire::RunId{}) {
     invite = {
-        .addresses = peer::addresses_to_invite(asked.addresses(), addresses_of_others(status)),
+        .addresses = runfile::addresses_to_invite(asked.addresses(), addresses_of_others(status)),
         .run = status.run};
   }
   return {200, report::invite_json(invite, address(), own_.secret.has_value())};

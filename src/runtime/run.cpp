@@ -37,11 +37,11 @@ constexpr std::size_t kRunBrief = 8;  ///< digits of a run id in messages
 
 }  // namespace
 
-base::Status check_join(const peer::RunFile& run_file) {
+base::Status check_join(const runfile::RunFile& run_file) {
   return check_targets(run_file.swarm.join, ErrorCode::run_file, "swarm.join");
 }
 
-base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options options) {
+base::Result<std::unique_ptr<Run>> Run::open(runfile::RunFile run_file, Options options) {
   if (auto checked = check_join(run_file); !checked) return fail(checked.error());
   auto own = take_belongings(run_file.run.name, run_file.secret, options);
   if (!own) return fail(own.error());
@@ -49,7 +49,7 @@ base::Result<std::unique_ptr<Run>> Run::open(peer::RunFile run_file, Options opt
   return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(*own)));
 }
 
-Run::Run(peer::RunFile run_file, Options options, Belongings own)
+Run::Run(runfile::RunFile run_file, Options options, Belongings own)
     : started_(io::Loop::now() - base::from_seconds(options.age)),
       run_file_(std::move(run_file)),
       options_(std::move(options)),
@@ -65,8 +65,8 @@ Run::~Run() = default;
 
 base::Status Run::prepare(Task task) {
   task_ = std::move(task);
-  canonical_ = peer::canonical(run_file_, task_.identity);
-  run_id_ = peer::run_id(canonical_);
+  canonical_ = runfile::canonical(run_file_, task_.identity);
+  run_id_ = runfile::run_id(canonical_);
   shards_.emplace(task_.samples, task_.labels, run_file_.data, run_file_.run.seed);
   const auto trained = train::checkpointed_runs(dir_ + "/checkpoints");
   if (!trained) return fail(trained.error());
@@ -78,7 +78,8 @@ base::Status Run::prepare(Task task) {
                 dir_, other.hex().substr(0, kRunBrief), run_id_.hex().substr(0, kRunBrief));
   }
   if (auto loaded = load_checkpoint(); !loaded) return loaded;
-  if (auto written = base::replace_file(dir_ + "/run.toml", peer::to_toml(run_file_)); !written) {
+  if (auto written = base::replace_file(dir_ + "/run.toml", runfile::to_toml(run_file_));
+      !written) {
     return fail(written.error());
   }
   auto recorder = Recorder::open({.dir = dir_,
@@ -148,12 +149,12 @@ base::Status Run::open_node() {
   io::Node::Options made = node_options(options_, log_);
   made.transport = {
       .listen = options_.listen,
-      .tls = run_file_.security == peer::Security::tls,
+      .tls = run_file_.security == runfile::Security::tls,
       .secret = secret_,
       .fabric = run_file_.links.fabric,
       // The run file was checked.
       .fabric_ports =
-          base::parse_port_range(run_file_.links.fabric_ports, peer::kFabricPortsMin).value(),
+          base::parse_port_range(run_file_.links.fabric_ports, runfile::kFabricPortsMin).value(),
       .proxy = proxy_,
       .link_memory = std::max<std::size_t>({run_file_.limits.link_memory, io::kLinkMemoryMin,
                                             per_parameter * task_.parameters.size() +
@@ -171,7 +172,7 @@ base::Status Run::open_node() {
     }
   };
   made.observer.refused = [this](const peer::Refused& refused) {
-    refusal_ = peer::diff(canonical_, refused.canonical);
+    refusal_ = runfile::diff(canonical_, refused.canonical);
   };
   if (options_.lan) made.lan = run_id_;
   made.serve = [this](const io::ControlRequest& request, const io::Node& asked) {

@@ -21,12 +21,12 @@
 #include "io/proxy.hpp"
 #include "io/secret.hpp"
 #include "peer/config.hpp"
-#include "peer/invite.hpp"
-#include "peer/run_file.hpp"
 #include "peer/worker.hpp"
 #include "report/log.hpp"
 #include "report/status_json.hpp"
 #include "report/summary.hpp"
+#include "runfile/invite.hpp"
+#include "runfile/run_file.hpp"
 #include "runtime/belongings.hpp"
 #include "runtime/options.hpp"
 #include "runtime/progress.hpp"
@@ -41,14 +41,14 @@ struct Task {
   exchange::BufferSpec buffers;
   std::span<const compute::Tensor> tensors;  ///< of the parameters, for checkpoints
   std::span<const compute::Tensor> buffer_tensors;
-  peer::Identity identity;
+  runfile::Identity identity;
   std::uint32_t samples = 0;             ///< of the training set
   std::span<const std::int32_t> labels;  ///< of each sample, where they have one
   double bytes_per_label = 0;            ///< data::Dataset::bytes_per_label
 };
 
 /// Error (ErrorCode::run_file): one of swarm.join is no address that can be dialed.
-[[nodiscard]] base::Status check_join(const peer::RunFile& run_file);
+[[nodiscard]] base::Status check_join(const runfile::RunFile& run_file);
 
 /// One peer of a process. Opened, prepared and run, in that order. All on one thread, but where
 /// something else is said.
@@ -57,13 +57,13 @@ class Run {
   /// Makes the peer's folder with its identity and log. Errors: usage (the name, an
   /// address, or a peer that runs in this folder), run_file (the secret, swarm.join), data (the
   /// folder).
-  [[nodiscard]] static base::Result<std::unique_ptr<Run>> open(peer::RunFile run_file,
+  [[nodiscard]] static base::Result<std::unique_ptr<Run>> open(runfile::RunFile run_file,
                                                                Options options);
   ~Run();
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  [[nodiscard]] const peer::RunFile& run_file() const noexcept { return run_file_; }
+  [[nodiscard]] const runfile::RunFile& run_file() const noexcept { return run_file_; }
   /// train.device, once "auto" is decided.
   void set_device(std::string device) { run_file_.train.device = std::move(device); }
   [[nodiscard]] report::Log& log() noexcept { return log_; }
@@ -82,7 +82,7 @@ class Run {
   /// For a machine that has no run file, with this peer's address and of `others`, and then its
   /// further ones, as many as fit. Nothing where this peer does not hand out its run file: another
   /// program trains, or the file is too long.
-  [[nodiscard]] std::optional<peer::Invite> invite(
+  [[nodiscard]] std::optional<runfile::Invite> invite(
       const std::vector<std::string>& others = {}) const;
   /// "ip:port" of the page, the metrics and the commands, for this machine.
   [[nodiscard]] const std::string& http_address() const { return node_->control_address(); }
@@ -118,7 +118,7 @@ class Run {
   [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
 
  private:
-  Run(peer::RunFile run_file, Options options, Belongings own);
+  Run(runfile::RunFile run_file, Options options, Belongings own);
   /// Error (ErrorCode::data): its tensors have other names.
   [[nodiscard]] base::Status load_checkpoint();
   /// Of others, from a former life.
@@ -137,7 +137,7 @@ class Run {
                                        const io::Node& node) const;
 
   const base::Time started_;  ///< when its program was
-  peer::RunFile run_file_;
+  runfile::RunFile run_file_;
   const Options options_;
   const std::string name_;
   const std::string dir_;

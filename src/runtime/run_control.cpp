@@ -25,15 +25,15 @@ report::StatusExtra Run::extra(const peer::Status& status, const io::Node& asked
 
 std::string Run::shared_run_file() const {
   if (run_file_.embedded) return {};
-  std::string text = peer::shared_toml(run_file_);
+  std::string text = runfile::shared_toml(run_file_);
   return text.size() <= wire::kRunFileTextMax ? text : std::string();
 }
 
-std::optional<peer::Invite> Run::invite(const std::vector<std::string>& others) const {
+std::optional<runfile::Invite> Run::invite(const std::vector<std::string>& others) const {
   if (shared_run_file().empty()) return std::nullopt;
-  peer::Invite made{.addresses = peer::addresses_to_invite(node_->addresses(), others),
-                    .run = run_id_,
-                    .security = run_file_.security};
+  runfile::Invite made{.addresses = runfile::addresses_to_invite(node_->addresses(), others),
+                       .run = run_id_,
+                       .security = run_file_.security};
   if (made.addresses.empty()) return std::nullopt;
   return made;
 }

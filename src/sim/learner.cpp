@@ -11,12 +11,12 @@
 #include "data/batch_stream.hpp"
 #include "data/dataset.hpp"
 #include "data/loader.hpp"
+#include "delta/format.hpp"
 #include "model/model.hpp"
 #include "peer/buffers.hpp"
-#include "peer/build_model.hpp"
+#include "runfile/build_model.hpp"
 #include "train/optimizer.hpp"
 #include "train/weights.hpp"
-#include "wire/delta_format.hpp"
 
 namespace starling::sim {
 namespace {
@@ -59,7 +59,7 @@ class Bowl final : public Task {
     }
     for (std::uint32_t i = 0; i < buffer_count; ++i) {
       buffers.initial.push_back(is_variance(i) ? 1.0F : 0.0F);
-      buffers.least.push_back(is_variance(i) ? 0.0F : -wire::delta_format::kMagnitudeMax);
+      buffers.least.push_back(is_variance(i) ? 0.0F : -delta::format::kMagnitudeMax);
     }
   }
   static constexpr bool is_variance(std::size_t buffer) { return buffer % 2 == 1; }
@@ -305,7 +305,7 @@ base::Result<data::Dataset> make_all_quarters(std::uint64_t seed) {
   return dataset;
 }
 
-base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Problem problem) {
+base::Result<std::unique_ptr<Network>> make_network(runfile::RunFile& run_file, Problem problem) {
   if (problem != Problem::model) {
     if (run_file.data.augmentation.any()) {
       return fail(base::ErrorCode::run_file,
@@ -318,7 +318,7 @@ base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Pro
                      ? data::load(run_file.data, model::context_of(run_file.model))
                      : make_all_quarters(run_file.run.seed);
   if (!dataset) return fail(dataset.error());
-  auto built = peer::build_model(run_file, dataset->format());
+  auto built = runfile::build_model(run_file, dataset->format());
   if (!built) return fail(built.error());
   auto task = std::make_unique<Network>(std::move(*dataset), std::move(*built));
   auto start = train::initial_weights(task->model, run_file.run.seed, run_file.init);
@@ -338,7 +338,7 @@ base::Result<std::unique_ptr<Network>> make_network(peer::RunFile& run_file, Pro
 }
 
 peer::Config core_config(const Task& task, std::uint64_t training_set) {
-  return peer::core_config(task.run_file, peer::canonical(task.run_file, {}),
+  return peer::core_config(task.run_file, runfile::canonical(task.run_file, {}),
                            {.parameters_hash = base::xxh3(std::as_bytes(std::span(task.initial))),
                             .parameters = task.initial.size(),
                             .buffers = task.buffers.initial.size(),
@@ -368,8 +368,8 @@ std::uint64_t endless_samples(const Scenario& scenario, std::uint32_t batch) {
 
 base::Result<std::unique_ptr<Task>> make_task(const Scenario& scenario) {
   auto run_file = scenario.run_file.empty()
-                      ? peer::parse_run_file(kRunText, "the simulator's run file", scenario.set)
-                      : peer::read_run_file(scenario.run_file, scenario.set);
+                      ? runfile::parse_run_file(kRunText, "the simulator's run file", scenario.set)
+                      : runfile::read_run_file(scenario.run_file, scenario.set);
   if (!run_file) return fail(run_file.error());
   // Which device a machine has must not show in a trace.
   run_file->train.device = "cpu";

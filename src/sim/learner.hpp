@@ -11,7 +11,7 @@
 #include "data/sharding.hpp"
 #include "exchange/buffers.hpp"
 #include "peer/config.hpp"
-#include "peer/run_file.hpp"
+#include "runfile/run_file.hpp"
 #include "sim/scenario.hpp"
 
 namespace starling::sim {
@@ -57,7 +57,7 @@ class Task {
   std::vector<float> initial;
   exchange::BufferSpec buffers;
   std::unique_ptr<data::Shards> shards;
-  peer::RunFile run_file;
+  runfile::RunFile run_file;
   peer::Config config;         ///< of every peer's core
   std::vector<float> optimum;  ///< quadratic: the lowest point
 };

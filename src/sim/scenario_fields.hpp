@@ -16,7 +16,7 @@
 #include "base/enum_names.hpp"
 #include "base/result.hpp"
 #include "base/suggest.hpp"
-#include "peer/toml_text.hpp"
+#include "runfile/toml_text.hpp"
 #include "sim/scenario.hpp"
 
 namespace starling::sim {
@@ -69,9 +69,9 @@ class Fields {
   bool number(std::string_view key, double& field, double min, double max) {
     const toml::node* const node = find(key);
     if (node == nullptr) return false;
-    const auto value = peer::number_of(*node);
+    const auto value = runfile::number_of(*node);
     if (!value) {
-      reject(key, "is {}, must be a number from {} to {}", peer::type_name(*node), min, max);
+      reject(key, "is {}, must be a number from {} to {}", runfile::type_name(*node), min, max);
       return false;
     }
     if (!(*value >= min && *value <= max)) {
@@ -93,7 +93,7 @@ class Fields {
     if (node == nullptr) return;
     const auto value = node->value_exact<std::int64_t>();
     if (!value) {
-      return reject(key, "is {}, must be an integer from {} to {}", peer::type_name(*node), min,
+      return reject(key, "is {}, must be an integer from {} to {}", runfile::type_name(*node), min,
                     max);
     }
     if (*value < 0 || static_cast<std::uint64_t>(*value) < min ||
@@ -107,7 +107,7 @@ class Fields {
     const toml::node* const node = find(key);
     if (node == nullptr) return;
     const auto value = node->value_exact<bool>();
-    if (!value) return reject(key, "is {}, must be true or false", peer::type_name(*node));
+    if (!value) return reject(key, "is {}, must be true or false", runfile::type_name(*node));
     field = *value;
   }
 
@@ -115,7 +115,7 @@ class Fields {
     const toml::node* const node = find(key);
     if (node == nullptr) return;
     const auto value = node->value_exact<std::string>();
-    if (!value) return reject(key, "is {}, must be a string", peer::type_name(*node));
+    if (!value) return reject(key, "is {}, must be a string", runfile::type_name(*node));
     if (value->size() > max || value->find('\0') != std::string::npos) {
       return reject(key, "must be a text of at most {} characters", max);
     }
@@ -156,7 +156,7 @@ class Fields {
     if (list == nullptr) return;
     std::vector<double> values;
     for (const toml::node& node : *list) {
-      const auto value = peer::number_of(node);
+      const auto value = runfile::number_of(node);
       if (!value || !(*value >= from && *value <= to)) {
         return reject(key, "must hold numbers from {} to {}", from, to);
       }

@@ -7,7 +7,7 @@
 
 #include "base/file.hpp"
 #include "base/suggest.hpp"
-#include "peer/toml_text.hpp"
+#include "runfile/toml_text.hpp"
 #include "sim/scenario.hpp"
 #include "sim/scenario_fields.hpp"
 #include "sim/scenario_names.hpp"
@@ -196,7 +196,7 @@ void read_entry(const toml::node& node, std::size_t number, Scenario& scenario, 
   const toml::table* const table = node.as_table();
   if (table == nullptr) {
     return errors.add(static_cast<int>(node.source().begin.line), "timeline",
-                      "is {}, must be [[timeline]] tables", peer::type_name(node));
+                      "is {}, must be [[timeline]] tables", runfile::type_name(node));
   }
   Fields fields(table, fmt::format("timeline {}", number), errors);
   Entry entry{.line = fields.line(), .region = {}, .groups = {}, .between = {}, .conditions = {}};
@@ -233,7 +233,7 @@ const toml::table* section(const toml::table& top, std::string_view name, Errors
   if (node == nullptr) return nullptr;
   if (!node->is_table()) {
     errors.add(static_cast<int>(node->source().begin.line), std::string(name),
-               "is {}, must be a section: [{}]", peer::type_name(*node), name);
+               "is {}, must be a section: [{}]", runfile::type_name(*node), name);
   }
   return node->as_table();
 }
@@ -436,7 +436,7 @@ void check_sections(const toml::table& top, Errors& errors) {
 }  // namespace
 
 base::Result<Scenario> parse_scenario(std::string_view text, const std::string& path) {
-  const auto top = peer::parse_toml(text, path, kScenarioBytesMax);
+  const auto top = runfile::parse_toml(text, path, kScenarioBytesMax);
   if (!top) return fail(top.error());
   Errors errors{.file = path};
   Scenario scenario;

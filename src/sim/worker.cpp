@@ -222,7 +222,7 @@ void Worker::check_ledger(const std::vector<exchange::Job>& due, const Tags& app
     size += share->second.size;
   }
   // Mirrors in bfloat16 are as far from what they were meant to be as their last bit says.
-  const bool whole = replica_.averaging().mirror == exchange::MirrorType::float32;
+  const bool whole = replica_.averaging().mirror == delta::MirrorType::float32;
   const double rounding = whole ? 1e-5 : 0x1p-7;
   // Any job may divide x between y and r anew; of a replica that diverges, the last bits are large.
   double last_bits = 0;

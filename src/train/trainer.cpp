@@ -138,7 +138,7 @@ Status Trainer::apply(std::span<float> parameters, float lr) {
   return {};
 }
 
-Result<compute::ReplicaMemory*> Trainer::reside(compute::MirrorType mirrors) {
+Result<delta::ReplicaMemory*> Trainer::reside(delta::MirrorType mirrors) {
   ASSERT(!resides());
   auto wanted = rule_.residence();
   if (!wanted) return nullptr;

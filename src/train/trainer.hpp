@@ -64,7 +64,7 @@ class Trainer {
   /// lives as long as this and is to be given y, and the update rule's state as it is now. Null,
   /// where nothing moves: on the processor, and with an update rule that no device has. Once moved,
   /// only what follows may be called.
-  [[nodiscard]] base::Result<compute::ReplicaMemory*> reside(compute::MirrorType mirrors);
+  [[nodiscard]] base::Result<delta::ReplicaMemory*> reside(delta::MirrorType mirrors);
   [[nodiscard]] bool resides() const noexcept { return resident_ != nullptr; }
   /// step() of the replica that lives there. `next`: the batch of the next step, where it is known;
   /// it is copied to the device while this one is computed, and must not change until then.

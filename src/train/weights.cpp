@@ -9,14 +9,14 @@
 
 #include "base/file.hpp"
 #include "base/printable.hpp"
-#include "wire/delta_format.hpp"
+#include "delta/format.hpp"
 
 namespace starling::train {
 namespace {
 
 using base::ErrorCode;
 using base::fail;
-using wire::delta_format::kMagnitudeMax;
+using delta::format::kMagnitudeMax;
 
 constexpr std::string_view kRunningMean = ".running_mean";
 constexpr std::string_view kRunningVariance = ".running_var";

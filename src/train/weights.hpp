@@ -40,7 +40,7 @@ struct Weights {
                                         std::span<float> values);
 
 /// The least value that a replica takes in this tensor: no variance is below zero. The greatest is
-/// wire::delta_format::kMagnitudeMax in all of them.
+/// delta::format::kMagnitudeMax in all of them.
 [[nodiscard]] float least_value(const compute::Tensor& tensor) noexcept;
 
 /// All values of a graph from a file that holds its tensors and no others. PyTorch's counters

@@ -183,7 +183,7 @@ struct Delta {
   std::optional<std::uint64_t> mirror_hash;  ///< hash of the sender's mirror before this delta
   std::uint16_t degree = 1;                  ///< open links of the sender when it encoded
   bool settled = false;    ///< the sender has made its last step, and this link agrees
-  base::Buffer payload;    ///< elements, laid out as wire/delta_format.hpp says
+  base::Buffer payload;    ///< elements, laid out as delta/format.hpp says
   base::Buffer buffers{};  ///< float32 values, all of the sender's buffers; empty: not sent
   /// Bytes/s at which the receiver's own deltas came in here, rounded to 8 bits; 0: not known.
   float bandwidth = 0;

@@ -10,17 +10,17 @@
 #include "checks.hpp"
 #include "delta/codec.hpp"
 #include "delta/golomb.hpp"
+#include "delta/host_memory.hpp"
 #include "delta/quantize.hpp"
-#include "exchange/host_memory.hpp"
 #include "harness.hpp"
 #include "tests/unit/delta/vectors.hpp"
 #include "twins.hpp"
 
 namespace starling::conformance {
 
-using compute::MirrorType;
-using compute::ReplicaMemory;
+using delta::MirrorType;
 using delta::Options;
+using delta::ReplicaMemory;
 
 namespace {
 
@@ -102,10 +102,10 @@ class Memories {
   }
 
   std::unique_ptr<compute::Program> program_;
-  exchange::HostMemory here_;
+  delta::HostMemory here_;
   compute::Resident* there_;
   std::array<ReplicaMemory::MirrorId, 2> mirrors_{};
-  std::array<std::unique_ptr<compute::Delta>, 2> deltas_{};
+  std::array<std::unique_ptr<delta::Delta>, 2> deltas_{};
   delta::Scratch scratch_;
   bool is_set_ = false;
 };

@@ -103,8 +103,9 @@ void exchanges_agree(const std::string& device, const Graph& graph, float lambda
 
 void replica_has_the_same_bits(const std::string& device) {
   const Graph graph = layers(200, 250);
-  for (const auto mirror : {MirrorType::float32, MirrorType::bfloat16}) {
-    BOOST_TEST_CONTEXT("mirrors of " << (mirror == MirrorType::float32 ? 32 : 16) << " bits") {
+  for (const auto mirror : {delta::MirrorType::float32, delta::MirrorType::bfloat16}) {
+    BOOST_TEST_CONTEXT("mirrors of " << (mirror == delta::MirrorType::float32 ? 32 : 16)
+                                     << " bits") {
       exchanges_agree(device, graph, 0.5F, {.mirror = mirror});
       exchanges_agree(device, layers(3, 2), 1.0F, {.mirror = mirror});
       // More than one of the CUDA backend's kernels takes.
@@ -156,7 +157,7 @@ class Trained {
         there_(start),
         plain_(trainer(device, graph, config)),
         moved_(trainer(device, graph, config)),
-        memory_(need(moved_->reside(MirrorType::float32))) {
+        memory_(need(moved_->reside(delta::MirrorType::float32))) {
     BOOST_REQUIRE(memory_ != nullptr);
     need(memory_->write(start.parameters));
   }
@@ -214,7 +215,7 @@ class Trained {
   State there_;
   std::unique_ptr<train::Trainer> plain_;
   std::unique_ptr<train::Trainer> moved_;
-  ReplicaMemory* memory_;
+  delta::ReplicaMemory* memory_;
 };
 
 void steps_agree(const std::string& device, const Graph& graph, const train::Config& config,

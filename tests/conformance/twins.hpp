@@ -66,12 +66,12 @@ class Twins {
     const auto from = need(memory_->add_mirror({y.begin(), y.end()}));
     const auto to = need(memory_->add_mirror(std::move(target)));
     const auto nothing = memory_->make_delta();
-    const compute::ReplicaMemory::CommitStep step{.mine = from,
-                                                  .theirs = to,
-                                                  .own = nothing.get(),
-                                                  .their = nothing.get(),
-                                                  .w = 1,
-                                                  .moves_mirrors = false};
+    const delta::ReplicaMemory::CommitStep step{.mine = from,
+                                                .theirs = to,
+                                                .own = nothing.get(),
+                                                .their = nothing.get(),
+                                                .w = 1,
+                                                .moves_mirrors = false};
     need(memory_->commit({&step, 1}));
     const auto before = need(memory_->mirror(from));  // which may be narrower
     const auto after = need(memory_->mirror(to));
@@ -109,7 +109,7 @@ class Twins {
   std::vector<float> initial_;
   exchange::Replica host_;
   exchange::Replica moved_;
-  compute::ReplicaMemory* memory_ = nullptr;
+  delta::ReplicaMemory* memory_ = nullptr;
 };
 
 }  // namespace starling::conformance

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "compute/cuda/shared.hpp"
+#include "cuda/kernels/shared.hpp"
 
 namespace starling::cuda_on_cpu {
 

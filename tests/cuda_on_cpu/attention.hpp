@@ -1,7 +1,7 @@
 // Attention in one call, on the processor: what FusedAttention says, step by step.
 #pragma once
 
-#include "compute/cuda/attention.hpp"
+#include "cuda/kernels/attention.hpp"
 
 namespace starling::cuda_on_cpu {
 

@@ -14,8 +14,8 @@
 #include "attention.hpp"
 #include "base/assert.hpp"
 #include "compute/arena.hpp"
-#include "compute/cuda/program.hpp"
-#include "compute/cuda/queue.hpp"
+#include "cuda/device/queue.hpp"
+#include "cuda/plans/program.hpp"
 #include "team.hpp"
 
 namespace starling::cuda_on_cpu {

@@ -1,6 +1,6 @@
 // A module for the program in place of the CUDA module: its "cuda:0" is the processor. Tests run
 // real peers with it, which then have their replicas in a device's memory as far as they can tell.
-#include "compute/cuda/module.hpp"
+#include "compute/module.hpp"
 
 #include <cstdlib>
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace {
 
-namespace cuda = starling::compute::cuda;
+namespace compute = starling::compute;
 
-starling::base::Result<cuda::OpenedGpu> open(unsigned index) {
+starling::base::Result<compute::OpenedGpu> open(unsigned index) {
   if (index > 0) {
     return starling::base::fail(starling::base::ErrorCode::device, "there is no cuda:{}", index);
   }
@@ -22,16 +22,17 @@ starling::base::Result<cuda::OpenedGpu> open(unsigned index) {
     return bytes == nullptr ? ~std::size_t{0} : std::stoull(bytes);
   };
   const char* const recording = std::getenv("STARLING_TEST_RECORDING");
-  return cuda::OpenedGpu{starling::cuda_on_cpu::make_backend(
-                             nullptr, {.piece_max = bytes_of("STARLING_TEST_PIECE_MAX"),
-                                       .room = bytes_of("STARLING_TEST_ROOM"),
-                                       .recording = recording == nullptr ? "" : recording}),
-                         "no GPU: the processor, slowly"};
+  return compute::OpenedGpu{starling::cuda_on_cpu::make_backend(
+                                nullptr, {.piece_max = bytes_of("STARLING_TEST_PIECE_MAX"),
+                                          .room = bytes_of("STARLING_TEST_ROOM"),
+                                          .recording = recording == nullptr ? "" : recording}),
+                            "no GPU: the processor, slowly"};
 }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) const cuda::Module* starling_cuda_module() {
-  static constexpr cuda::Module kModule{.build = kModuleBuild, .open = &open};
+extern "C" __attribute__((visibility("default"))) const starling::compute::Module*
+starling_cuda_module() {
+  static constexpr compute::Module kModule{.build = kModuleBuild, .open = &open};
   return &kModule;
 }

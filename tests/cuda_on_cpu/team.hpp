@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "compute/cuda/choose.hpp"
-#include "compute/cuda/fours.hpp"
-#include "compute/cuda/shared.hpp"
+#include "cuda/kernels/choose.hpp"
+#include "cuda/kernels/fours.hpp"
+#include "cuda/kernels/shared.hpp"
 
 namespace starling::cuda_on_cpu {
 

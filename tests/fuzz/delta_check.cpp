@@ -25,7 +25,7 @@ void fuzz_sparse(base::ByteView payload, std::size_t n) {
   for (std::size_t j = 0; j < elements.size(); ++j) {
     ASSERT(elements.indices[j] < n && (j == 0 || elements.indices[j] > elements.indices[j - 1]));
     ASSERT(elements.values[j] != 0.0F);
-    ASSERT(std::fabs(elements.values[j]) <= wire::delta_format::kMagnitudeMax);
+    ASSERT(std::fabs(elements.values[j]) <= delta::format::kMagnitudeMax);
   }
 }
 
@@ -34,7 +34,7 @@ void fuzz_dense(base::ByteView payload, std::size_t n) {
   std::vector<float> out(n);
   if (!delta::decode_dense(payload, origin, out)) return;
   ASSERT(std::ranges::all_of(
-      out, [](float value) { return std::fabs(value) <= wire::delta_format::kMagnitudeMax; }));
+      out, [](float value) { return std::fabs(value) <= delta::format::kMagnitudeMax; }));
 }
 
 void fuzz_encode(base::ByteView bytes, std::uint8_t choice) {

@@ -11,7 +11,7 @@
 #include "base/printable.hpp"
 #include "io/address.hpp"
 #include "io/proxy.hpp"
-#include "peer/invite.hpp"
+#include "runfile/invite.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace starling;
@@ -19,12 +19,12 @@ using namespace starling;
 namespace {
 
 void read_invite(const std::string& text) {
-  const auto invite = peer::parse_invite(text);
+  const auto invite = runfile::parse_invite(text);
   if (!invite) return ASSERT(!invite.error().text.empty());
-  ASSERT(!invite->addresses.empty() && invite->addresses.size() <= peer::kInviteAddressesMax);
-  const auto again = peer::parse_invite(peer::to_string(*invite));
+  ASSERT(!invite->addresses.empty() && invite->addresses.size() <= runfile::kInviteAddressesMax);
+  const auto again = runfile::parse_invite(peer::to_string(*invite));
   ASSERT(again.has_value() && *again == *invite);
-  static_cast<void>(peer::invite_word(text));
+  static_cast<void>(runfile::invite_word(text));
 }
 
 void read_address(const std::string& text) {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/assert.hpp"
-#include "peer/invite.hpp"
-#include "peer/run_file.hpp"
+#include "runfile/invite.hpp"
+#include "runfile/run_file.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace starling;
@@ -14,18 +14,18 @@ using namespace starling;
 namespace {
 
 void read(const std::string& text, bool embedded) {
-  const auto run_file = peer::parse_run_file(text, "run.toml", {}, embedded);
+  const auto run_file = runfile::parse_run_file(text, "run.toml", {}, embedded);
   if (!run_file) return ASSERT(!run_file.error().text.empty());
-  const std::string written = peer::to_toml(*run_file);
-  const auto again = peer::parse_run_file(written, "run.toml", {}, embedded);
-  ASSERT(again.has_value() && *again == *run_file && peer::to_toml(*again) == written);
-  ASSERT(peer::target_samples(*run_file, 1000) > 0);
-  static_cast<void>(peer::named_files(*run_file));
+  const std::string written = runfile::to_toml(*run_file);
+  const auto again = runfile::parse_run_file(written, "run.toml", {}, embedded);
+  ASSERT(again.has_value() && *again == *run_file && runfile::to_toml(*again) == written);
+  ASSERT(runfile::target_samples(*run_file, 1000) > 0);
+  static_cast<void>(runfile::named_files(*run_file));
   if (embedded) return;  // its run file is handed to nobody
-  const std::string shared = peer::shared_toml(*run_file);
-  ASSERT(peer::parse_run_file(shared, "run.toml").has_value());
-  const std::string canonical = peer::canonical(*run_file, {});
-  ASSERT(peer::diff(canonical, canonical).empty());
+  const std::string shared = runfile::shared_toml(*run_file);
+  ASSERT(runfile::parse_run_file(shared, "run.toml").has_value());
+  const std::string canonical = runfile::canonical(*run_file, {});
+  ASSERT(runfile::diff(canonical, canonical).empty());
 }
 
 }  // namespace
@@ -34,6 +34,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text = fuzz::Input(data, size).text();
   read(text, false);
   read(text, true);
-  static_cast<void>(peer::diff("run.name = x\n", text));
+  static_cast<void>(runfile::diff("run.name = x\n", text));
   return 0;
 }

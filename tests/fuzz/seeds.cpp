@@ -16,8 +16,8 @@
 #include "delta/codec.hpp"
 #include "delta/dense.hpp"
 #include "io/router/line.hpp"
-#include "peer/invite.hpp"
-#include "peer/run_file.hpp"
+#include "runfile/invite.hpp"
+#include "runfile/run_file.hpp"
 #include "tests/fuzz/message_source.hpp"
 #include "train/checkpoint_state.hpp"
 #include "wire/frame.hpp"
@@ -147,14 +147,14 @@ void add_files(Seeds& seeds) {
 }
 
 void add_texts(Seeds& seeds) {
-  const peer::Invite invite{.addresses = {"192.0.2.1:7", "[2001:db8::1]:7"}, .run = fuzz::kRun};
+  const runfile::Invite invite{.addresses = {"192.0.2.1:7", "[2001:db8::1]:7"}, .run = fuzz::kRun};
   seeds.add("invites", "invite", peer::to_string(invite));
-  seeds.add("invites", "plain", peer::to_string({{"peer:1"}, fuzz::kRun, peer::Security::off}));
+  seeds.add("invites", "plain", peer::to_string({{"peer:1"}, fuzz::kRun, runfile::Security::off}));
   seeds.add("invites", "address", "peer.example:4000");
   seeds.add("invites", "address6", "[fe80::1]:4000");
   seeds.add("invites", "proxy", "socks5h://user:word@192.0.2.1:1080");
   seeds.add("invites", "ports", "4000-4010");
-  seeds.add("run_files", "all-keys", peer::to_toml({}));
+  seeds.add("run_files", "all-keys", runfile::to_toml({}));
 }
 
 // As routers.cpp reads it: which stranger, and what it says.

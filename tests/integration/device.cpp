@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness.hpp"
-#include "swarm_distance.hpp"
+#include "runtime/swarm_distance.hpp"
 
 namespace starling::integration {
 namespace {
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_peer_there_and_one_here_agree_and_their_mirrors_have_the_
         BOOST_TEST(summary.bytes_sent.keyframe == 0U);
       }
       const auto run = base::Hash128::parse(one.summary().run);
-      BOOST_TEST(peers::replica_distance({one.dir(), other.dir()}, *run).value_or(1) < 0.01);
+      BOOST_TEST(runtime::replica_distance({one.dir(), other.dir()}, *run).value_or(1) < 0.01);
     }
   }
 }

@@ -9,7 +9,7 @@
 #include <signal.h>
 
 #include "harness.hpp"
-#include "swarm_distance.hpp"
+#include "runtime/swarm_distance.hpp"
 
 namespace starling::integration {
 namespace {
@@ -100,8 +100,8 @@ BOOST_AUTO_TEST_CASE(programs_agree_on_what_they_train_together) {
     // The noise of the targets and no more.
     BOOST_TEST(summary.loss.value_or(1) < 0.007);
   }
-  const auto distance = peers::replica_distance({first.dir(), second.dir(), third.dir()},
-                                                base::Hash128::parse(first.summary().run).value());
+  const auto distance = runtime::replica_distance(
+      {first.dir(), second.dir(), third.dir()}, base::Hash128::parse(first.summary().run).value());
   BOOST_REQUIRE(distance.has_value());
   BOOST_TEST(*distance < 0.01);
   const Ended exported = run(folder, {"export", first.dir(), "--out", folder / "plane"});

@@ -20,7 +20,7 @@
 #include "base/file.hpp"
 #include "control_client.hpp"
 #include "report/peer_file.hpp"
-#include "swarm_distance.hpp"
+#include "runtime/swarm_distance.hpp"
 
 namespace starling::integration {
 namespace {
@@ -304,7 +304,7 @@ double Swarm::distance(std::initializer_list<std::size_t> but) const {
     if (std::ranges::find(but, i) == but.end()) dirs.push_back(peers_[i]->dir());
   }
   const auto run = base::Hash128::parse(report::read_peer_summary(dirs.front())->run);
-  const auto distance = peers::replica_distance(dirs, *run);
+  const auto distance = runtime::replica_distance(dirs, *run);
   BOOST_TEST_REQUIRE(distance.has_value(), distance.error().text);
   return *distance;
 }

@@ -4,7 +4,7 @@
 
 #include <fmt/core.h>
 
-#include "peer/run_file.hpp"
+#include "runfile/run_file.hpp"
 
 namespace starling::io::ucx {
 namespace {
@@ -12,15 +12,15 @@ namespace {
 FabricChoice no(std::string why) { return {FabricKind::none, std::move(why)}; }
 
 bool is_named(const FabricEnd& end) {
-  return end.fabric != peer::kFabricAuto && end.fabric != peer::kFabricNone;
+  return end.fabric != runfile::kFabricAuto && end.fabric != runfile::kFabricNone;
 }
 
 /// By the two run files and by where the ends are.
 FabricChoice by_place(const FabricFacts& facts) {
   const FabricEnd& here = facts.here;
   const FabricEnd& there = facts.there;
-  if (here.fabric == peer::kFabricNone) return no("links.fabric is \"none\" here");
-  if (there.fabric == peer::kFabricNone) return no("links.fabric is \"none\" at the other end");
+  if (here.fabric == runfile::kFabricNone) return no("links.fabric is \"none\" here");
+  if (there.fabric == runfile::kFabricNone) return no("links.fabric is \"none\" at the other end");
   if (!facts.encrypted) return no("security.mode is \"off\": nothing proves who the other end is");
   if (is_named(here) || is_named(there)) {
     if (here.fabric == there.fabric) return {FabricKind::named};

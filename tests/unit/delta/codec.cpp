@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(equal_ends_send_a_header_and_nothing_else) {
   const auto x = normals(1000, rng);
   const auto [bytes, sent] = code(x, x, {});
   BOOST_TEST(sent.size() == 0U);
-  BOOST_TEST(bytes.size() == wire::delta_format::kHeaderBytes);
+  BOOST_TEST(bytes.size() == delta::format::kHeaderBytes);
 }
 
 BOOST_AUTO_TEST_CASE(a_small_delta_is_small) {

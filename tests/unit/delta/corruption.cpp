@@ -15,9 +15,9 @@ using namespace starling;
 using base::Buffer;
 using base::Rng;
 using delta::Elements;
+using delta::format::kHeaderBytes;
+using delta::format::kMagnitudeMax;
 using delta::test::normals;
-using wire::delta_format::kHeaderBytes;
-using wire::delta_format::kMagnitudeMax;
 
 namespace {
 

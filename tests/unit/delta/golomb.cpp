@@ -6,20 +6,20 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/rng.hpp"
-#include "wire/delta_format.hpp"
+#include "delta/format.hpp"
 
 using starling::base::Buffer;
 using starling::base::Rng;
-using starling::compute::Coding;
+using starling::delta::Coding;
 using starling::delta::golomb_decode;
 using starling::delta::golomb_encode;
 using starling::delta::golomb_parameter;
+using starling::delta::kCodesPerRun;
 using starling::delta::starts_are_sound;
 using starling::delta::starts_bytes;
-using starling::wire::delta_format::golomb_odd;
-using starling::wire::delta_format::golomb_shift;
-using starling::wire::delta_format::kCodesPerRun;
-using starling::wire::delta_format::kGolombMax;
+using starling::delta::format::golomb_odd;
+using starling::delta::format::golomb_shift;
+using starling::delta::format::kGolombMax;
 
 namespace {
 

@@ -19,8 +19,9 @@ using namespace starling;
 using base::Buffer;
 using base::Rng;
 using delta::Elements;
+using delta::kCodesPerRun;
 using delta::Options;
-using namespace wire::delta_format;
+using namespace delta::format;
 
 namespace {
 
@@ -117,7 +118,7 @@ class Bits {
 };
 
 void put_index(Bits& bits, std::uint32_t gap, std::uint32_t golomb) {
-  // As they stand in wire/delta_format.hpp.
+  // As they stand in delta/format.hpp.
   static const std::array<std::vector<std::string>, 4> kPrefixes{
       {{""},
        {"0", "10", "11"},

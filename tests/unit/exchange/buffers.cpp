@@ -7,9 +7,9 @@
 #include <boost/test/unit_test.hpp>
 #include <fmt/format.h>
 
+#include "delta/format.hpp"
 #include "exchange/jobs.hpp"
 #include "replica_pair.hpp"
-#include "wire/delta_format.hpp"
 
 using namespace starling;
 using namespace starling::exchange;
@@ -17,7 +17,7 @@ using namespace starling::exchange::test;
 using base::Buffer;
 using base::ErrorCode;
 using base::Rng;
-using wire::delta_format::kMagnitudeMax;
+using delta::format::kMagnitudeMax;
 
 namespace {
 

@@ -27,7 +27,7 @@ Transcript with_broken_link(char name) {
 }
 
 /// A device's memory as the processor's, but for what fails.
-class Device final : public compute::ReplicaMemory {
+class Device final : public delta::ReplicaMemory {
  public:
   explicit Device(std::size_t n) : memory_(base::LargeFloats(n), MirrorType::float32) {}
 
@@ -57,16 +57,16 @@ class Device final : public compute::ReplicaMemory {
     if (!hashes) return base::fail(hashes.error());
     return memory_.hash(mirror);
   }
-  std::unique_ptr<compute::Delta> make_delta() override { return memory_.make_delta(); }
-  compute::DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override {
+  std::unique_ptr<delta::Delta> make_delta() override { return memory_.make_delta(); }
+  delta::DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override {
     return memory_.difference(mirror, hold);
   }
-  base::Result<bool> decode(const compute::CodedDelta& coded, compute::Delta& into) override {
+  base::Result<bool> decode(const delta::CodedDelta& coded, delta::Delta& into) override {
     if (!deltas) return base::fail(deltas.error());
     return memory_.decode(coded, into);
   }
-  base::Result<compute::Squares> squares(MirrorId mirror, std::size_t first,
-                                         std::size_t every) override {
+  base::Result<delta::Squares> squares(MirrorId mirror, std::size_t first,
+                                       std::size_t every) override {
     if (!distances) return base::fail(distances.error());
     return memory_.squares(mirror, first, every);
   }
@@ -76,7 +76,7 @@ class Device final : public compute::ReplicaMemory {
   }
 
  private:
-  HostMemory memory_;
+  delta::HostMemory memory_;
 };
 
 /// A replica there.

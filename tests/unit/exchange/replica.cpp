@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_keyframe_opens_nothing_and_changes_nothing) {
   const Buffer good = keyframe(a);
   Buffer bad = good;
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  std::memcpy(bad.data() + wire::delta_format::kHeaderBytes, &nan, sizeof nan);
+  std::memcpy(bad.data() + delta::format::kHeaderBytes, &nan, sizeof nan);
   const Snapshot before(a, kB);
   BOOST_TEST(!a.open_merge(kC, good, bad).has_value());
   BOOST_TEST(!a.open_merge(kC, bad, good).has_value());

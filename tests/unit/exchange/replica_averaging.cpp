@@ -59,13 +59,13 @@ const auto kMirrorTypes = boost::unit_test::data::make({MirrorType::float32, Mir
 
 }  // namespace
 
-namespace starling::compute {
+namespace starling::delta {
 
 std::ostream& operator<<(std::ostream& out, MirrorType type) {
   return out << (type == MirrorType::float32 ? "float32" : "bfloat16");
 }
 
-}  // namespace starling::compute
+}  // namespace starling::delta
 
 BOOST_AUTO_TEST_SUITE(replica_averaging)
 
@@ -181,13 +181,14 @@ BOOST_AUTO_TEST_CASE(
     auto y = before_y;
     std::vector<base::BFloat16> mine(n);
     std::vector<base::BFloat16> theirs(n);
-    kernels::average_halves(
+    delta::passes::average_halves(
         y.data(), before_mine.data(), before_theirs.data(), 0.3F, moves_mirrors,
         {.mine = mine.data(), .theirs = theirs.data(), .seed = draws, .first = first}, n);
     auto full_y = before_y;
     auto full_mine = before_mine;
     auto full_theirs = before_theirs;
-    kernels::average(full_y.data(), full_mine.data(), full_theirs.data(), 0.3F, moves_mirrors, n);
+    delta::passes::average(full_y.data(), full_mine.data(), full_theirs.data(), 0.3F, moves_mirrors,
+                           n);
     BOOST_TEST_CONTEXT("seed " << kSeed << ", n " << n) {
       BOOST_TEST(same(y, full_y));
       for (std::uint32_t i = 0; i < n; ++i) {

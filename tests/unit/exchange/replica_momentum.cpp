@@ -4,7 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "exchange/replica_kernels.hpp"
+#include "delta/host_passes.hpp"
 #include "replica_pair.hpp"
 
 using namespace starling;
@@ -187,8 +187,8 @@ BOOST_AUTO_TEST_CASE(a_momentum_that_nothing_feeds_becomes_zero) {
     const std::vector<float> before(v.size(), 0.0F);
     std::ranges::fill(mine, 0.0F);
     std::ranges::fill(theirs, 0.0F);
-    kernels::carry_on(v.data(), before.data(), mine.data(), theirs.data(), y.data(), kMomentum,
-                      0.5F, 0.5F, v.size());
+    delta::passes::carry_on(v.data(), before.data(), mine.data(), theirs.data(), y.data(),
+                            kMomentum, 0.5F, 0.5F, v.size());
     ++steps;
     for (const float value : v) BOOST_REQUIRE(std::fpclassify(value) != FP_SUBNORMAL);
   }

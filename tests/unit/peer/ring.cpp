@@ -7,7 +7,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "peer/core.hpp"
-#include "peer/run_file.hpp"
+#include "runfile/run_file.hpp"
 #include "world.hpp"
 
 using namespace starling;
@@ -37,8 +37,8 @@ Config ring_of(const World& world, std::uint32_t peers, exchange::Mode mode) {
 /// The canonical form of a run in a ring.
 std::string form_of(const std::string& mode, std::vector<std::string> overrides) {
   overrides.insert(overrides.begin(), {"exchange.mode=" + mode, "swarm.peers=4"});
-  const auto run_file =
-      parse_run_file("[run]\nepochs = 1\n[model]\npreset = \"mlp\"\n", "run.toml", overrides);
+  const auto run_file = runfile::parse_run_file("[run]\nepochs = 1\n[model]\npreset = \"mlp\"\n",
+                                                "run.toml", overrides);
   BOOST_REQUIRE_MESSAGE(run_file.has_value(), (run_file ? "" : run_file.error().text));
   return canonical(*run_file, {});
 }

@@ -52,7 +52,7 @@ class Device final : public compute::Resident {
     return {};
   }
   base::Status write_state(std::size_t, std::span<const float>) override { return {}; }
-  compute::ReplicaMemory& replica() noexcept override { std::abort(); }
+  delta::ReplicaMemory& replica() noexcept override { std::abort(); }
   base::Result<compute::StepResult> step(std::span<float>, std::span<const compute::Piece>,
                                          const compute::Update&, const compute::Batch*) override {
     return compute::StepResult{};
