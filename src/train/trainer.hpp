@@ -29,7 +29,8 @@ struct Evaluation {
 [[nodiscard]] compute::CompileOptions compile_options(const Config& config);
 
 /// Computes steps over parameters that belong to the caller. All calls come from one thread, the
-/// one that called create. Errors: those of compute::Backend::compile when it is made;
+/// one that called create.
+/// Errors: those of compute::Backend::compile when it is made;
 /// ErrorCode::device if the device fails, and no_room if it lacks the memory for a replica;
 /// ErrorCode::diverged if the loss or the gradient is not finite; then parameters and update rule
 /// are unchanged.
