@@ -1,5 +1,5 @@
-// ASSERT: checks for bugs of ours. On in every build, release included: a peer that has lost its
-// invariants must stop rather than send what is wrong to others.
+// ASSERT: checks for bugs in this program. On in every build, release included: a peer that has
+// lost its invariants must stop before it sends wrong data to others.
 #pragma once
 
 namespace starling::base {

@@ -18,19 +18,19 @@ struct BFloat16 {
 
 inline constexpr std::uint16_t kMinusZero = 0x8000;  ///< the bits of a BFloat16
 
-/// out[i] = from[i], exactly; as many.
+/// out[i] = from[i], exactly. Both have the same size.
 void widen(std::span<const BFloat16> from, std::span<float> out) noexcept;
 
 /// The upper half of `value` with `more`, below 2^16, added to its lower half: 2^15 rounds to the
-/// nearer neighbour, of two as near to the larger one. Zeros come out without a sign. The value is
-/// finite and not beyond 3e38.
+/// nearer neighbour, and ties to the larger one. Zeros come out without a sign. The value is finite
+/// and not beyond 3e38.
 [[nodiscard]] constexpr BFloat16 narrow(float value, std::uint32_t more) noexcept {
   const auto bits = static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(value) + more) >> 16);
   return {bits == kMinusZero ? std::uint16_t{0} : bits};
 }
 
-/// The neighbour that is nearer to `value`, of two as near the one whose last bit is 0: rounding as
-/// IEEE 754 has it. The value is finite and not beyond 3e38.
+/// The neighbour that is nearer to `value`; ties go to the one whose last bit is 0, as in IEEE 754.
+/// The value is finite and not beyond 3e38.
 [[nodiscard]] constexpr BFloat16 narrow_to_even(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return {static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
@@ -38,16 +38,17 @@ void widen(std::span<const BFloat16> from, std::span<float> out) noexcept;
 
 inline constexpr std::uint32_t kWeyl = 0x9e3779b9U;  ///< between the draws of two elements
 
-/// What narrow() adds where element `index` of a vector goes to one of its two neighbours, the
-/// likelier the nearer it is (M. Croci et al., "Stochastic rounding", 2022): what comes in small
-/// parts is not lost, and what a bfloat16 can say stays as it is. The same on every machine. The
-/// draws are a Weyl sequence over the elements whose start is `seed`: even over elements, and as
-/// random as the seeds over draws of one element, which is what its mean needs.
+/// The number that narrow() adds to round element `index` of a vector stochastically: to one of its
+/// two neighbours, the likelier the nearer it is (M. Croci et al., "Stochastic rounding", 2022). So
+/// sums of small parts are not lost, and values that a bfloat16 can represent stay as they are. The
+/// same on every machine. The draws are a Weyl sequence over the elements that starts at `seed`:
+/// even over elements, and over repeated draws of one element as random as the seeds, as its mean
+/// requires.
 [[nodiscard]] constexpr std::uint32_t draw(std::uint32_t seed, std::uint32_t index) noexcept {
   return (index * kWeyl + seed) >> 16;
 }
 
-/// out[i] is the neighbour that is nearer to from[i].
+/// out[i] is the nearer neighbour of from[i].
 void narrow(std::span<const float> from, std::span<BFloat16> out) noexcept;
 
 }  // namespace starling::base

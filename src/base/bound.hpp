@@ -1,5 +1,5 @@
-// How full something is that can grow or wait. Each core tells it of all that it keeps, so that one
-// look finds what is above its limit.
+// How full something is that can grow or wait. Each core reports everything that it keeps, so that
+// one check finds anything above its limit.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace starling::base {
 struct Bound {
   std::string_view what;    ///< lives as long as the program
   std::uint64_t size = 0;   ///< entries; of a timer: milliseconds until it is due
-  std::uint64_t limit = 0;  ///< that `size` may reach
+  std::uint64_t limit = 0;  ///< largest allowed `size`
 };
 
-/// Takes what is told, and keeps the first that is above its limit.
+/// Takes reports, and keeps the first one that is above its limit.
 class Bounds {
  public:
   void add(std::string_view what, std::uint64_t size, std::uint64_t limit) {

@@ -11,9 +11,9 @@
 
 namespace starling::base {
 
-/// A first-in-first-out queue between threads that never holds more than `capacity` items.
-/// Every method may be called from any thread. close() wakes all waiters; what is queued can
-/// still be popped, after which pop() returns nothing.
+/// A first-in-first-out queue between threads that never holds more than `capacity` items. Every
+/// method may be called from any thread. close() wakes all waiters; queued items can still be
+/// popped, and then pop() returns nothing.
 template <class T>
 class BoundedQueue {
  public:
@@ -33,9 +33,9 @@ class BoundedQueue {
     return true;
   }
 
-  /// As try_push(), but first calls `make_room` with what waits (a std::deque<T>&) and the item: it
-  /// may take out what the item makes needless, and returns false where nothing is to be added. The
-  /// queue is locked meanwhile.
+  /// Like try_push(), but first calls `make_room` with the waiting items (a std::deque<T>&) and the
+  /// new one: it may remove items that the new one makes unnecessary, and returns false if nothing
+  /// is to be added. The queue is locked meanwhile.
   template <class MakeRoom>
   [[nodiscard]] bool try_push(T&& item, MakeRoom&& make_room) {
     {

@@ -21,7 +21,7 @@ template <class T, std::size_t N>
   return {reinterpret_cast<const std::byte*>(data), size};
 }
 
-/// The same bytes as characters, of whatever encoding they are. As long as what is viewed.
+/// The same bytes as characters, in any encoding. Lives as long as the viewed bytes.
 [[nodiscard]] inline std::string_view text_of(ByteView bytes) noexcept {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

@@ -5,9 +5,9 @@
 
 namespace starling::base {
 
-/// For as long as it lives, its thread rounds to the nearest, and subnormal numbers are not taken
-/// for 0: results have the same bits on all machines. A program that owns the thread may want it
-/// otherwise, as with PyTorch's set_flush_denormal(), and gets that back.
+/// While it lives, its thread rounds to the nearest, and does not treat subnormal numbers as 0:
+/// results have the same bits on all machines. A program that owns the thread may have set other
+/// modes, as with PyTorch's set_flush_denormal(), and gets them back.
 class DefaultFloats {
  public:
   DefaultFloats() noexcept {

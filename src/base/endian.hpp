@@ -1,5 +1,5 @@
-// Numbers among bytes, at any address: of the least byte first, as this program writes them, and
-// of the highest first, as others do. A place that lies outside the bytes is a bug.
+// Numbers among bytes, at any address: least byte first, as this program writes them, and highest
+// byte first, as others do. A place outside the bytes is a bug.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ namespace starling::base {
 
 static_assert(std::endian::native == std::endian::little, "what is written is little-endian");
 
-/// A number, or what is made of some: an array, of bytes as they are, or a structure without gaps.
+/// A number, an array of numbers or of plain bytes, or a structure without gaps.
 template <class Value>
 concept Numbers =
     std::is_trivially_copyable_v<Value> && !std::is_pointer_v<Value> && !std::ranges::view<Value>;

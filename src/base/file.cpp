@@ -27,7 +27,7 @@ FileStamp stamp_from(const struct stat& info) {
           .changed_ns = info.st_mtim.tv_nsec};
 }
 
-/// What an open regular file is, if it is one and no larger than allowed.
+/// The stamp of an open file, if it is a regular file and not larger than allowed.
 Result<FileStamp> checked_stamp(int fd, const std::string& path, std::uint64_t bytes_max) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) {
@@ -65,14 +65,15 @@ Status write_parts(const Descriptor& file, const std::string& path, std::span<co
   return {};
 }
 
-/// What a rename replaces.
+/// The file that a rename replaces.
 struct Replaced {
   std::string path;
   std::optional<mode_t> mode;  ///< nothing: there is no such file yet
 };
 
-/// What a rename to `path` may replace: a file, or nothing. A symbolic link stands for the file it
-/// leads to, and stays; a device or a pipe would be gone for all who use it.
+/// The file that a rename to `path` may replace, if there is one. A symbolic link stands for the
+/// file it leads to, and stays; a device or a pipe is refused, since it would be gone for all its
+/// users.
 Result<Replaced> replaceable(const std::string& path) {
   struct stat info {};
   Replaced target{path, std::nullopt};
@@ -94,8 +95,8 @@ Result<Replaced> replaceable(const std::string& path) {
   return target;
 }
 
-/// Makes a file beside `path`, whose name is written to `made`. Unlike those of mkstemp() it has
-/// the mode that the user wants for files.
+/// Makes a file beside `path`, and writes its name to `made`. Unlike a file of mkstemp(), it has
+/// the mode that the user's umask gives to files.
 Descriptor make_beside(const std::string& path, std::string& made) {
   for (int number = 0;; ++number) {
     made = fmt::format("{}.new{}", path, number);
@@ -104,9 +105,9 @@ Descriptor make_beside(const std::string& path, std::string& made) {
   }
 }
 
-/// Replaces nothing. False: it failed, with errno; EEXIST where something is there. link() does it
-/// on all file systems that have hard links (NFS, for one, has no such rename); the others, as of
-/// memory sticks, have the rename.
+/// Renames without replacing anything. False: it failed, with errno; EEXIST if something is there.
+/// link() does this on all file systems with hard links (NFS, for example, lacks such a rename);
+/// the others, such as those of memory sticks, have the rename.
 bool put_where_nothing_is(const std::string& from, const std::string& to) {
   if (::link(from.c_str(), to.c_str()) == 0) return true;
   if (errno != EPERM && errno != ENOTSUP) return false;
@@ -241,7 +242,7 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::expect_random_reads() noexcept {
-  // Advice: where it is not taken, reading is slower and nothing else.
+  // Only advice: if it is not taken, reading is slower.
   if (data_ != nullptr) static_cast<void>(::madvise(data_, size_, MADV_RANDOM));
 }
 
@@ -256,7 +257,7 @@ Result<AppendedFile> AppendedFile::open(const std::string& path) {
 Status AppendedFile::append(std::string_view piece) {
   const off_t size = ::lseek(file_.get(), 0, SEEK_END);
   Status status = write_all(file_.get(), path_, bytes_of(piece.data(), piece.size()));
-  // What cannot be taken back either stays in the file: nothing better can be done.
+  // If this fails, too, the bytes stay in the file: nothing better can be done.
   if (!status && size >= 0) static_cast<void>(!::ftruncate(file_.get(), size));
   return status;
 }

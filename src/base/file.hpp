@@ -16,7 +16,7 @@
 
 namespace starling::base {
 
-/// Of a file that open() creates: less what the user's umask takes away.
+/// The mode of a file that open() creates; the user's umask takes bits away.
 inline constexpr mode_t kNewFileMode = 0666;
 
 /// Reads a whole regular file of at most `bytes_max` bytes. Errors (ErrorCode::data) name the
@@ -29,28 +29,28 @@ inline constexpr mode_t kNewFileMode = 0666;
 
 enum class Durability {
   synced,    ///< on disk when the call returns
-  unsynced,  ///< whenever the system gets to it: for what can be made again and is checked
+  unsynced,  ///< on disk whenever the system writes it: for data that is checked and can be remade
 };
 
-/// Writes beside `path` and renames: whoever opens `path` finds the old or the new content,
-/// whole, also after a crash (if synced), and with several writers one of their contents. Where
-/// `path` is a symbolic link, it is the file behind it; a device, a pipe or a folder is refused. A
-/// file keeps its mode; a new one has what the user's umask leaves of kNewFileMode.
+/// Writes beside `path` and renames: a program that opens `path` finds the old or the new content,
+/// whole, also after a crash (if synced), and with several writers the content of one of them. If
+/// `path` is a symbolic link, this replaces the file behind it; a device, a pipe or a folder is
+/// refused. A file keeps its mode; a new one has kNewFileMode without the bits of the user's umask.
 [[nodiscard]] Status replace_file(const std::string& path, std::span<const ByteView> parts,
                                   Durability durability = Durability::synced);
 [[nodiscard]] Status replace_file(const std::string& path, std::string_view text,
                                   Durability durability = Durability::synced);
 
-/// For who works for long before it writes: whether replace_file() finds a place at `path` now.
+/// For callers that work for long before they write: whether replace_file() could write `path` now.
 [[nodiscard]] Status check_replaceable(const std::string& path);
 
-/// Creates `path`, which its owner alone may read (mode 0600), whole or not at all, and waits until
-/// it is on disk. False, and nothing is changed, where there is such a file: of two processes that
-/// start at once one makes it.
+/// Creates `path`, which only its owner may read (mode 0600), whole or not at all, and waits until
+/// it is on disk. False if the file exists; then nothing is changed. Of two processes that start at
+/// once, one makes the file.
 [[nodiscard]] Result<bool> create_private_file(const std::string& path, ByteView content);
 
-/// Creates a folder, and those that it is to lie in; good where it is there. Errors
-/// (ErrorCode::data) name the path and the reason.
+/// Creates a folder and its parent folders; succeeds if it is there. Errors (ErrorCode::data) name
+/// the path and the reason.
 [[nodiscard]] Status make_folder(const std::string& path);
 
 /// Waits until the entries of a folder (creations, renames) are on disk.
@@ -59,12 +59,12 @@ enum class Durability {
 /// A file that grows by whole pieces, in order. One thread at a time.
 class AppendedFile {
  public:
-  /// Adds to what `path` holds, or creates it. Errors (ErrorCode::data), here and below, name the
-  /// path and the reason.
+  /// Opens `path` to add to its content, or creates it. Errors (ErrorCode::data), here and below,
+  /// name the path and the reason.
   [[nodiscard]] static Result<AppendedFile> open(const std::string& path);
 
-  /// Adds a piece and hands it to the system. After an error (a full disk, above all) nothing of it
-  /// is in the file, and the next piece may be tried.
+  /// Adds a piece and passes it to the system. After an error (mostly a full disk), the file has
+  /// nothing of the piece, and the next piece may be tried.
   [[nodiscard]] Status append(std::string_view piece);
 
  private:
@@ -75,8 +75,8 @@ class AppendedFile {
   Descriptor file_;
 };
 
-/// Which file, and which state of it: whoever finds the same stamp again finds the same content, as
-/// far as the system tells.
+/// Identifies a file and its state: the same stamp means the same content, as far as the system can
+/// tell.
 struct FileStamp {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -86,11 +86,11 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-/// Of what `path` leads to now. Nothing where it cannot be examined.
+/// The stamp of the file that `path` leads to now. Nothing if it cannot be examined.
 [[nodiscard]] std::optional<FileStamp> stamp_of(const std::string& path);
 
-/// A regular file mapped for reading; peers on one machine share its pages. Whoever replaces
-/// such a file must rename a new one over it: reading pages that were cut off ends the program.
+/// A regular file mapped for reading; peers on one machine share its pages. To replace such a file,
+/// rename a new one over it: reading pages that were cut off ends the program.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -113,10 +113,10 @@ class MappedFile {
     return {static_cast<const std::byte*>(data_), size_};
   }
 
-  /// Of the file when it was opened: what its path leads to may be another one by now.
+  /// The stamp of the file when it was opened: its path may lead to another file by now.
   [[nodiscard]] const FileStamp& stamp() const noexcept { return stamp_; }
 
-  /// Asks the system to read from now on only what is looked at, and nothing ahead of it.
+  /// Asks the system to read only the accessed pages from now on, and nothing ahead of them.
   void expect_random_reads() noexcept;
 
  private:

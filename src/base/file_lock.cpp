@@ -15,12 +15,12 @@
 
 namespace starling::base {
 
-// The lock is of all who have the file open, and a process that is killed lets none of its
-// children's copies go. So they close them when they begin.
+// The lock belongs to all who have the file open, and when a process is killed, the copies of its
+// children keep the lock. So children close their copies when they begin.
 class FileLock::Files {
  public:
   static Files& all() {
-    static auto* const files = new Files;  // for ever: children may begin at any time
+    static auto* const files = new Files;  // forever: children may begin at any time
     return *files;
   }
 
@@ -64,7 +64,7 @@ FileLock::~FileLock() {
 }
 
 Result<std::optional<FileLock>> FileLock::take(const std::string& path) {
-  // For writing: NFS makes these locks of others, which ask for that.
+  // Opened for writing: NFS implements these locks with others that require it.
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kNewFileMode));
   if (!file.valid()) {
     return fail(ErrorCode::data, "{}: cannot be opened: {}", path,

@@ -1,4 +1,4 @@
-// A file that one holder at a time has, across all processes of a machine.
+// A file with one holder at a time, across all processes of a machine.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,20 @@
 
 namespace starling::base {
 
-/// Held until it is destroyed or the process ends, however it ends: a child of fork() does not hold
-/// it, not even where it outlives its parent, and destroying its copy lets nothing go.
+/// Held until it is destroyed or the process ends in any way. A child of fork() does not hold it,
+/// even if it outlives its parent, and destroying the child's copy does not release it.
 class FileLock {
  public:
   FileLock(FileLock&&) noexcept = default;
   ~FileLock();
 
-  /// Nothing where somebody holds it already, be it in this process. The file is made if there is
-  /// none, and stays. On a file system without locks everybody gets one. Error (ErrorCode::data):
-  /// the file cannot be made.
+  /// Nothing if it is already held, also by this process. The file is made if there is none, and
+  /// stays. On a file system without locks, every caller gets one. Error (ErrorCode::data): the
+  /// file cannot be made.
   [[nodiscard]] static Result<std::optional<FileLock>> take(const std::string& path);
 
-  /// Whether it is certain that nobody holds it: not where there is no such file, or no locks. Who
-  /// calls take() at the same moment may fail.
+  /// Whether it is certain that nobody holds it: false if there is no such file, or no locks. A
+  /// call of take() at the same moment may fail.
   [[nodiscard]] static bool is_free(const std::string& path);
 
  private:

@@ -1,5 +1,5 @@
 // XXH3 (github.com/Cyan4973/xxHash): checksums of frames and mirrors, run ids, rendezvous hashing.
-// Not cryptographic: what must hold against an attacker uses TLS and SHA-256.
+// Not cryptographic: anything that must withstand an attacker uses TLS and SHA-256.
 #pragma once
 
 #include <array>

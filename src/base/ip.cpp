@@ -87,7 +87,7 @@ bool Ip::is_private() const noexcept {
 bool Ip::is_shared() const noexcept { return !v6_ && number() >> 22 == 0x191; }
 
 bool Ip::is_global() const noexcept {
-  if (v6_) return (bytes_[0] & 0xe0) == 0x20;  // 2000::/3, all that is given out
+  if (v6_) return (bytes_[0] & 0xe0) == 0x20;  // 2000::/3: all assigned addresses
   if (is_loopback() || is_link_local() || is_private() || is_shared()) return false;
   return bytes_[0] != 0 && bytes_[0] < 224;
 }

@@ -1,5 +1,5 @@
-// Vectors of the size of a replica. They lie on huge pages where the system has them: what passes
-// over several of them at once waits for the page tables otherwise.
+// Vectors of the size of a replica. They lie on huge pages if the system has them: otherwise a pass
+// over several vectors at once waits for the page tables.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace starling::base {
 
-/// Bytes from which memory is asked for in huge pages.
+/// From this size on, memory is requested in huge pages.
 inline constexpr std::size_t kLargeBytes = std::size_t{1} << 22;
 
 /// Memory on huge pages, as far as the system gives any. Throws std::bad_alloc.

@@ -1,4 +1,4 @@
-// What a part of a peer has to tell people, for the log.
+// A message of a part of a peer to people, for the log.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ enum class Severity : std::uint8_t { info, warning };
 struct Notice {
   Severity severity = Severity::info;
   std::string text;
-  bool accuses = false;  ///< as accusation() has it
+  bool accuses = false;  ///< as made by accusation()
 };
 
-/// Says that another peer did what no honest one does.
+/// Says that another peer did something that an honest one never does.
 [[nodiscard]] inline Notice accusation(std::string text) {
   return {Severity::warning, std::move(text), true};
 }

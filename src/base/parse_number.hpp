@@ -8,8 +8,8 @@
 
 namespace starling::base {
 
-/// What a text says that is one number of this type and nothing else. `base`: of a whole number, if
-/// not 10.
+/// The number in a text that is one number of this type and nothing else. `base`: of a whole
+/// number, if not 10.
 template <class Number, class... Base>
 [[nodiscard]] std::optional<Number> parse_number(std::string_view text, Base... base) {
   Number value = 0;

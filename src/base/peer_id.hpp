@@ -16,7 +16,7 @@ struct PeerId {
   friend bool operator==(const PeerId&, const PeerId&) = default;
   /// In the order of the bytes.
   friend std::strong_ordering operator<=>(const PeerId& a, const PeerId& b) noexcept {
-    const std::uint64_t left = a.prefix();  // nearly always enough, and a call less
+    const std::uint64_t left = a.prefix();  // nearly always enough, and saves a call
     const std::uint64_t right = b.prefix();
     return left != right ? left <=> right : a.bytes <=> b.bytes;
   }

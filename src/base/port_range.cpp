@@ -5,7 +5,7 @@
 namespace starling::base {
 namespace {
 
-constexpr unsigned kPortMin = 1024;  // those below are the system's
+constexpr unsigned kPortMin = 1024;  // lower ports belong to the system
 constexpr unsigned kPortMax = 65535;
 
 }  // namespace

@@ -20,8 +20,8 @@ struct PortRange {
   friend bool operator==(const PortRange&, const PortRange&) = default;
 };
 
-/// "LO-HI", both from 1024 on, with at least `count` ports, or "": any. The error (run_file) is to
-/// go on after the name of a key.
+/// "LO-HI", both from 1024 on, with at least `count` ports, or "": any. The error (run_file)
+/// follows the name of a key.
 [[nodiscard]] Result<PortRange> parse_port_range(std::string_view text, unsigned count);
 
 }  // namespace starling::base

@@ -1,4 +1,4 @@
-// Text of others made fit to be shown.
+// Makes text from others safe to show.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 
 namespace starling::base {
 
-/// `text` for a terminal or a log, whoever it comes from: what is no printable ASCII (control
-/// characters above all) becomes '?', and a text of more than `length_max` bytes is cut to as many,
-/// of which "..." are the last.
+/// `text` from anybody, for a terminal or a log: everything but printable ASCII, above all control
+/// characters, becomes '?', and a text of more than `length_max` bytes is cut to that length, with
+/// "..." at its end.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t length_max);
 
-/// Of a name or a value within a message.
+/// For a name or a value within a message.
 inline constexpr std::size_t kShownMax = 80;
 
 }  // namespace starling::base

@@ -10,22 +10,22 @@
 
 namespace starling::base {
 
-/// What kind of thing went wrong; decides the exit code of a program that stops for it.
+/// The kind of an error; decides the exit code of a program that stops because of it.
 enum class ErrorCode {
   internal,     ///< a bug, or a library that broke its promise (exit 1)
   usage,        ///< the command line (exit 2)
   run_file,     ///< the run file or its values (exit 3)
-  secret,       ///< the two ends of a link have not the same one (exit 3)
-  data,         ///< a data set, checkpoint or other file that is missing or damaged (exit 3)
+  secret,       ///< the two ends of a link do not have the same secret (exit 3)
+  data,         ///< a data set, checkpoint or other file is missing or damaged (exit 3)
   unreachable,  ///< no peer answers (exit 4, only where a peer was required)
   diverged,     ///< training produced a value that is not finite (exit 5)
   device,       ///< the compute device (exit 6)
-  no_room,      ///< its memory has no room for one thing more; what it holds is sound (exit 6)
+  no_room,      ///< the device's memory is full; its contents are sound (exit 6)
   network,      ///< sockets, addresses, TLS (exit 1)
   protocol,     ///< bytes from a peer that break the protocol; never ends a program
 };
 
-/// What went wrong, in words for the user: what, where and what to do.
+/// An error, with a text for the user: what is wrong, where, and what to do.
 struct Error {
   ErrorCode code = ErrorCode::internal;
   std::string text;
@@ -49,7 +49,7 @@ template <class... Args>
   return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 
-/// Hands on another result's error.
+/// Passes on another result's error.
 [[nodiscard]] inline tl::unexpected<Error> fail(Error error) {
   return tl::unexpected<Error>(std::move(error));
 }

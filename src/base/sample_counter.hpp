@@ -1,4 +1,4 @@
-// How much one peer has trained, as peers tell each other and remember it.
+// How much one peer has trained: peers tell each other and remember it.
 #pragma once
 
 #include <cstdint>

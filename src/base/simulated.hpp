@@ -1,9 +1,8 @@
-// What the simulator may do to the cores beside faults from outside: take branches that are rare,
-// and plant a bug that must be found. Only in programs built with -DSTARLING_SIMULATED
-// (starling-sim); in all others SIM_RARE() and SIM_BUG() are false before the compiler looks
-// further.
+// Lets the simulator do more to the cores than faults from outside: take rare branches, and plant a
+// bug that must be found. Only in programs built with -DSTARLING_SIMULATED (starling-sim); in all
+// others, SIM_RARE() and SIM_BUG() are false at compile time.
 //
-//     if (SIM_RARE(no_referral)) return;     // allowed at any time, seldom taken
+//     if (SIM_RARE(no_referral)) return; // allowed at any time, rarely taken
 //     if (SIM_BUG(refute_never)) return;     // wrong, and the simulator must notice
 #pragma once
 
@@ -73,7 +72,7 @@
   X(checksum_unchecked, "wire: a frame's checksum is not looked at")                              \
   X(samples_rounded, "wire: sample counters are told too high")
 
-/// Branches that are allowed at any time, and seldom taken.
+/// Branches that are allowed at any time, and rarely taken.
 #define STARLING_RARE(X)                                                                          \
   X(beat_late) X(beat_early) X(few_progress_entries) X(reports_told_again) X(no_seek)             \
   X(dial_not_now) X(reject_with_room) X(accept_without_room)                                      \
@@ -117,23 +116,25 @@ inline constexpr BugName kBugs[] = {
 };
 inline constexpr std::size_t kRareCount = static_cast<std::size_t>(Rare::count);
 
-/// What is switched on. The simulator has one thread.
+/// The switches that are on. The simulator has one thread.
 struct Switches {
   Bug bug = Bug::none;
   Rng rng{0};
-  /// In 2^32: most places are never rare in one run, so that the others show what they do.
+  /// In 2^32: in one run, most places never take their branch, so that the effect of the others
+  /// shows.
   std::array<std::uint32_t, kRareCount> chance{};
   std::array<std::uint64_t, kRareCount> taken{};  ///< in all runs together
 };
 inline Switches switches;
 
-/// Places that few runs pass, and those seldom: there a branch is as likely as the other, in half
-/// of the runs.
+/// Places that few runs pass, and rarely: there, in half of the runs, both branches are equally
+/// likely.
 inline constexpr Rare kSeldomPassed[] = {
     Rare::no_question,   Rare::reset_unnoticed, Rare::wait_before_redial, Rare::reconcile_late,
     Rare::no_lost_first, Rare::back_off_long,   Rare::settle_slowly};
 
-/// Before each run: which places are rare in it, and how rare. `rare` false: none.
+/// Before each run: chooses the places that take their rare branch, and how often. `rare` false:
+/// none.
 inline void begin(std::uint64_t seed, bool rare) {
   constexpr std::uint32_t kChances[] = {1U << 22, 1U << 25, 1U << 28};  // 0.1%, 0.8%, 6%
   switches.rng = Rng(seed);

@@ -1,4 +1,4 @@
-// Numbers that are types: an exchange number is not a step.
+// Numbers with types of their own: an exchange number is not a step.
 #pragma once
 
 #include <compare>
@@ -6,7 +6,7 @@
 
 namespace starling::base {
 
-/// A counter that compares and counts on, and converts to nothing by itself.
+/// A counter that can be compared and counted up, and does not convert implicitly.
 template <class Tag>
 struct Counter {
   std::uint64_t value = 0;
@@ -24,7 +24,7 @@ using ExchangeNumber = Counter<struct ExchangeNumberTag>;
 /// Optimizer steps of this peer in this run.
 using StepNumber = Counter<struct StepNumberTag>;
 
-/// A place in a table of links and how often it was used: an old id never names a new link.
+/// A place in a table of links, and how often the place was used: an old id never names a new link.
 struct LinkId {
   std::uint32_t slot = 0;
   std::uint32_t generation = 0;  ///< 0: no link

@@ -34,7 +34,8 @@ std::string suggestion(std::string_view wrong, std::span<const std::string_view>
   std::size_t best_distance = 1 + std::max<std::size_t>(2, wrong.size() / 3);
   if (wrong.size() <= kCompareMax) {
     for (const std::string_view name : names) {
-      // Whoever left an ending out ("latency") means the first name that goes on ("latency_ms").
+      // A name without its ending ("latency") means the first name that begins with it
+      // ("latency_ms").
       const bool begins = wrong.size() > 2 && name.starts_with(wrong);
       const std::size_t distance = begins ? 1 : edit_distance(wrong, name);
       if (distance < best_distance && distance < name.size()) {

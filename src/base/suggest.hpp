@@ -12,8 +12,8 @@ namespace starling::base {
 /// string alignment).
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// "; did you mean 'x'?" for the most similar of the names, or else "; there are: a, b". Empty
-/// where there are no names.
+/// "; did you mean 'x'?" for the most similar of the names, or else "; there are: a, b". Empty if
+/// there are no names.
 [[nodiscard]] std::string suggestion(std::string_view wrong,
                                      std::span<const std::string_view> names);
 

@@ -1,4 +1,4 @@
-// Time as the protocol cores see it: a value handed in, never read from a clock.
+// Time as the protocol cores see it: a value passed in, never read from a clock.
 #pragma once
 
 #include <chrono>

@@ -5,8 +5,8 @@
 namespace starling::base {
 namespace {
 
-/// The range that the second byte of a character must be in (Unicode 15, table 3-7), and how many
-/// bytes the character has; 0: it cannot begin with this byte.
+/// The range of a character's second byte (Unicode 15, table 3-7), and the number of its bytes; 0:
+/// no character begins with this byte.
 struct Lead {
   std::size_t size;
   std::uint8_t second_min;

@@ -1,4 +1,4 @@
-// UTF-8 (RFC 3629), told from bytes that are something else.
+// Recognizes UTF-8 (RFC 3629).
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,12 @@
 
 namespace starling::base {
 
-/// What a text begins with.
+/// The first piece of a text.
 struct Utf8Piece {
   enum class Kind {
     whole,  ///< a character
-    wrong,  ///< what no character can begin with: a maximal piece of it (Unicode 15, section 3.9)
-    begun,  ///< a character that the text ends within
+    wrong,  ///< bytes that cannot begin a character: a maximal piece (Unicode 15, section 3.9)
+    begun,  ///< a character whose rest is missing at the end of the text
   } kind;
   std::size_t size;  ///< bytes
 };

@@ -21,7 +21,7 @@ std::size_t values_of(const std::vector<std::uint32_t>& shape) noexcept {
   return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
 }
 
-/// The row of a sample that goes through the blocks.
+/// A sample's row, counted through the blocks.
 const std::byte* row_of(const std::vector<Rows>& blocks, std::uint32_t index) noexcept {
   for (const Rows& block : blocks) {
     if (index < block.count) return block.row(index);

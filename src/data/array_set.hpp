@@ -1,4 +1,4 @@
-// Samples that are rows of bytes or floats, with a label or targets each: images above all.
+// Samples that are rows of bytes or floats, each with a label or targets: mostly images.
 #pragma once
 
 #include <array>
@@ -20,25 +20,25 @@ struct Normalisation {
   double std = 1.0;
 };
 
-/// Rows of equal length, somewhere in memory that outlives this: all that lie there, or those that
-/// spread() takes of them, or leaves.
+/// Rows of equal length in memory that outlives this: all that lie there, or those that spread()
+/// takes, or those that it leaves.
 struct Rows {
   const std::byte* first = nullptr;
   std::size_t stride = 0;  ///< bytes from one row to the next
   std::uint32_t count = 0;
-  std::uint32_t others = 0;  ///< that lie between them
-  bool taken = false;        ///< by spread(), and the others were left
+  std::uint32_t others = 0;  ///< rows that lie between them
+  bool taken = false;        ///< true: those that spread() takes; false: those that it leaves
 
   [[nodiscard]] const std::byte* row(std::uint32_t index) const noexcept {
     return first + number(index) * stride;
   }
-  /// Of a row among all that lie there.
+  /// A row's number among all rows that lie there.
   [[nodiscard]] std::uint32_t number(std::uint32_t index) const noexcept {
     if (others == 0) return index;
     return taken ? spread(index, count, count + others)
                  : left_by_spread(index, others, count + others);
   }
-  /// Of all: `wanted` of them that stand for all, and the rest.
+  /// Of all rows: `wanted` of them that represent all, and the rest.
   [[nodiscard]] Rows taken_of(std::uint32_t wanted) const noexcept {
     return {first, stride, wanted, count - wanted, true};
   }
@@ -53,18 +53,18 @@ struct Inputs {
   /// {features}, {height, width} or {channels, height, width}.
   std::vector<std::uint32_t> shape;
   bool floats = false;
-  /// Of bytes: one for each channel, or one for all.
+  /// For bytes: one for each channel, or one for all.
   std::vector<Normalisation> normalisation{{}};
 
   /// Rows of all blocks.
   [[nodiscard]] std::uint64_t count() const noexcept;
 };
 
-/// What a model should say to the samples: a label each, or targets.
+/// The desired outputs for the samples: a label each, or targets.
 struct Answers {
   std::vector<std::int32_t> labels;
   std::uint32_t classes = 0;
-  Rows targets;  ///< floats, where there are no labels
+  Rows targets;  ///< floats, if there are no labels
   std::vector<std::uint32_t> target_shape;
 };
 
@@ -92,7 +92,7 @@ class ArraySet final : public SampleSet {
 /// spread evenly. Sums of integers: the same on every machine. A deviation of 0 becomes 1.
 [[nodiscard]] std::vector<Normalisation> measure(const Inputs& inputs);
 
-/// For bytes of private data: peers must agree on it, and none knows what the others have.
+/// For bytes of private data: peers must agree on it, and no peer knows the data of the others.
 inline constexpr Normalisation kAgreedNormalisation{0.5, 0.25};
 
 }  // namespace starling::data

@@ -1,4 +1,4 @@
-// Training images that look a little different each time.
+// Changes training images a little each time.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What samples are made of, and room for a batch of them.
+// The format of samples, and room for a batch of them.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace starling::data {
 
-/// What one sample gives a model to take, and to say.
+/// The input and the desired output in one sample.
 struct SampleFormat {
   /// {features} or {channels, height, width} of floats, or {positions} of tokens.
   std::vector<std::uint32_t> shape;
@@ -43,18 +43,18 @@ struct SampleFormat {
   }
 };
 
-/// Storage of a batch that goes back and forth between who fills it and who trains on it. What the
-/// format has not stays empty.
+/// Storage of a batch, which is passed back and forth between the data thread and the trainer.
+/// Fields that the format does not use stay empty.
 struct BatchBuffer {
   std::vector<float> samples;        ///< one sample after the other, in the order of the shape
-  std::vector<std::int32_t> tokens;  ///< in place of samples
+  std::vector<std::int32_t> tokens;  ///< instead of samples
   std::vector<std::int32_t> labels;
   std::vector<float> targets;
   std::uint32_t count = 0;  ///< samples
-  std::uint64_t seed = 0;   ///< of what is random in a step on it
+  std::uint64_t seed = 0;   ///< of the random numbers in a step on it
   std::uint64_t epoch = 0;  ///< passes over the own samples that ended before its end
 
-  /// Room for that many samples; what it held is lost. Takes no memory where it had as much.
+  /// Makes room for that many samples; the old content is lost. Takes no memory if it had the room.
   void resize(const SampleFormat& format, std::uint32_t samples_wanted) {
     count = samples_wanted;
     (format.vocabulary == 0 ? samples.resize(count * format.values())

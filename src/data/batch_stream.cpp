@@ -7,9 +7,9 @@
 namespace starling::data {
 namespace {
 
-/// How far the windows of a text are moved in an epoch.
+/// The shift of a text's windows in an epoch.
 std::uint32_t shift_of(std::uint64_t seed, std::uint64_t epoch) noexcept {
-  std::uint64_t state = seed ^ (0x7368696674ULL << 20);  // apart from the order's draws
+  std::uint64_t state = seed ^ (0x7368696674ULL << 20);  // differs from the order's draws
   state = base::splitmix64(state) + epoch;
   return static_cast<std::uint32_t>(base::splitmix64(state) >> 32);
 }

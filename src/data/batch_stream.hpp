@@ -15,17 +15,17 @@
 namespace starling::data {
 
 /// Fills batches with a peer's own samples in the order of SampleOrder; changes images as the run
-/// file says, and moves the windows of a text in every epoch. All of it follows from the seed and
-/// the shards alone.
+/// file says, and moves the windows of a text in every epoch. Everything depends only on the seed
+/// and the shards.
 class BatchStream {
  public:
-  /// `set` and `shards` outlive this. `batch`: samples of a batch, at least 1 here as later.
-  /// `seed`: one for each peer. `owned`: as SampleOrder::set_shards. Augmentation is for images
-  /// alone (SampleFormat::shape of three sides).
+  /// `set` and `shards` outlive this. `batch`: samples of a batch, always at least 1. `seed`: one
+  /// for each peer. `owned`: as in SampleOrder::set_shards. Augmentation is only for images
+  /// (SampleFormat::shape of three sides).
   BatchStream(const SampleSet& set, const Shards& shards, const Augmentation& augmentation,
               std::uint32_t batch, std::uint64_t seed, std::span<const std::uint32_t> owned = {});
 
-  /// As SampleOrder::set_shards.
+  /// Like SampleOrder::set_shards.
   void set_shards(std::span<const std::uint32_t> owned) { order_.set_shards(owned); }
   void set_batch(std::uint32_t batch) { indices_.resize(batch); }
   /// Allocates nothing once `out` has room.

@@ -34,7 +34,7 @@ constexpr auto kSourceNames = [] {
   return names;
 }();
 
-/// What the keys ask of the samples that the source turned out to have.
+/// Checks the requirements of the keys on the samples of the source.
 base::Status check_keys(const Config& config, const SampleSet& train) {
   const SampleFormat& format = train.format();
   if (goes_by_labels(config.split) && train.labels().empty()) {
@@ -71,7 +71,7 @@ base::Status check_keys(const Config& config, const SampleSet& train) {
   return {};
 }
 
-/// Equal where samples look alike and their tokens stand for the same.
+/// Equal if samples have the same form and their tokens the same meaning.
 base::Hash128 identity_of_format(const Dataset& dataset) {
   const SampleFormat& format = dataset.format();
   std::string text =
@@ -116,8 +116,8 @@ base::Result<Dataset> load(const Config& config, std::uint32_t context, const Ca
   if (!loaded) return loaded;
   if (auto fits = check_keys(config, *loaded->train); !fits) return fail(fits.error());
   if (config.split == Split::private_data) loaded->identity = identity_of_format(*loaded);
-  // Files have been read through by now, from begin to end. Samples are taken in any order: what
-  // is read around them would only push others out of memory.
+  // By now, files have been read through from beginning to end. Samples are taken in any order:
+  // reading ahead around them would only push others out of memory.
   for (Storage& part : loaded->storage) part.expect_random_reads();
   return loaded;
 }

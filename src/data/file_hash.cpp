@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kHashDigits = 32;
 
-/// What stands in the cache before the hash.
+/// The text in the cache before the hash.
 std::string state_of(const base::FileStamp& file, std::string_view check) {
   return fmt::format("starling-hash-2 {} {} {} {}.{:09} ", check, file.bytes, file.inode,
                      file.changed_s, file.changed_ns);
@@ -40,8 +40,8 @@ void remember(const std::string& folder, const std::string& entry, const std::st
 
 }  // namespace
 
-// Another file may have the path by now: what is remembered is of that one, and what is hashed here
-// must not be remembered for it.
+// The path may lead to another file by now: a remembered hash may belong to that file, and the hash
+// of this one must not be remembered for it.
 base::Result<base::Hash128> file_hash(const std::string& path, const base::FileStamp& opened,
                                       base::ByteView content, const Cache& cache,
                                       const ContentCheck& check) {
@@ -57,7 +57,7 @@ base::Result<base::Hash128> file_hash(const std::string& path, const base::FileS
   }
   if (auto sound = check.run(); !sound) return base::fail(sound.error());
   const base::Hash128 hash = base::xxh3_128(content);
-  // What was written to meanwhile may have been hashed half old, half new.
+  // A file that was written meanwhile may have been hashed half old, half new.
   if (remembers && base::stamp_of(path) == opened) {
     remember(cache.folder, entry, state + hash.hex());
   }

@@ -15,8 +15,8 @@ namespace {
 using base::ErrorCode;
 using base::fail;
 
-/// Deflate cannot pack better than about 1032:1 (zlib.net/zlib_tech.html): a header that
-/// announces more than that is refused before memory is taken for it.
+/// Deflate cannot pack better than about 1032:1 (zlib.net/zlib_tech.html): a header that announces
+/// more is refused before memory is allocated for it.
 constexpr std::uint64_t kDeflateRatioMax = 1032;
 constexpr std::uint64_t kDeflateSlack = 4096;
 
@@ -35,7 +35,7 @@ class Inflater {
     if (ready_) inflateEnd(&stream_);
   }
 
-  /// Fills `out` as far as the stream goes; returns how far.
+  /// Fills `out` as far as the stream goes; returns the number of bytes.
   base::Result<std::size_t> read(std::span<std::byte> out) {
     if (!ready_) return fail(ErrorCode::internal, "zlib cannot start");
     std::size_t done = 0;
@@ -98,7 +98,7 @@ class Inflater {
   z_stream stream_{};
   base::ByteView packed_;
   const std::string& path_;
-  std::size_t taken_ = 0;  ///< bytes of packed_ that were handed to zlib
+  std::size_t taken_ = 0;  ///< bytes of packed_ that were passed to zlib
   bool ready_ = false;
   bool ended_ = false;
 };

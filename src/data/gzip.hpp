@@ -8,8 +8,8 @@
 
 namespace starling::data {
 
-/// Unpacks `packed`, the content of the file `path`. What comes out is bounded by the IDX header
-/// it starts with; anything that is missing, damaged or left over is an error.
+/// Unpacks `packed`, the content of the file `path`. The output is bounded by the IDX header at its
+/// start; missing, damaged or left-over bytes are an error.
 [[nodiscard]] base::Result<base::Buffer> unpack_idx(base::ByteView packed, const std::string& path);
 
 }  // namespace starling::data

@@ -33,8 +33,8 @@ struct CacheHeader {
 };
 static_assert(sizeof(CacheHeader) == 32 && std::is_trivially_copyable_v<CacheHeader>);
 
-/// Where the unpacked content of a gzip file is kept. The trailer names the content: a new
-/// version of a data set gets a new place.
+/// The place of a gzip file's unpacked content. The trailer identifies the content: a new version
+/// of a data set gets a new place.
 std::string cache_path(const std::string& folder, const std::string& path, base::ByteView packed) {
   std::array<std::uint8_t, kGzipTrailerBytes> trailer{};
   std::memcpy(trailer.data(), packed.last(kGzipTrailerBytes).data(), trailer.size());
@@ -56,7 +56,7 @@ std::optional<Idx> read_cache(const std::string& path, const std::string& name) 
   return std::move(*idx);
 }
 
-/// Keeps unpacked content for the next start. Best effort: without it a start only takes longer.
+/// Keeps unpacked content for the next start. Best effort: without it, a start only takes longer.
 void write_cache(const std::string& folder, const std::string& path, base::ByteView content) {
   if (!base::make_folder(folder)) return;
   const CacheHeader header{.size = content.size(), .hash = base::xxh3_128(content)};

@@ -22,11 +22,11 @@ inline constexpr std::uint64_t kIdxBytesMax = std::uint64_t{4} << 30;  ///< unpa
 class Idx {
  public:
   [[nodiscard]] const std::vector<std::uint32_t>& shape() const noexcept { return shape_; }
-  /// Row-major, product of the shape many.
+  /// Row-major; as many as the product of the shape.
   [[nodiscard]] std::span<const std::uint8_t> values() const noexcept;
   /// XXH3-128 of the unpacked file, header included.
   [[nodiscard]] const base::Hash128& hash() const noexcept { return hash_; }
-  /// Hands over what values() looks at.
+  /// Gives up the storage of values().
   [[nodiscard]] Storage release() && { return std::move(storage_); }
 
  private:
@@ -45,9 +45,9 @@ class Idx {
                                           const std::string& name);
 
 /// Reads `path` + ".gz" or `path`, whichever is there. A gzip file is unpacked as a stream, never
-/// further than its IDX header announces. With a `cache_folder` (created if need be) the unpacked
-/// bytes are kept there, found again by the gzip trailer, and mapped after their XXH3-128 was
-/// checked; a cache that cannot be written or is damaged is no error. Errors (ErrorCode::data)
+/// further than its IDX header announces. With a `cache_folder` (created if need be), the unpacked
+/// bytes are kept there, found again by the gzip trailer, and mapped after a check of their
+/// XXH3-128; a cache that cannot be written or is damaged is not an error. Errors (ErrorCode::data)
 /// name the file, what is wrong with it and what to do. Cost: 8 ns a byte unpacked, 0.2 cached.
 [[nodiscard]] base::Result<Idx> read_idx(const std::string& path,
                                          const std::string& cache_folder = {});

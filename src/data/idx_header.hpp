@@ -28,7 +28,7 @@ struct IdxHeader {
   return kIdxMagicBytes + std::size_t{4} * dimensions;
 }
 
-/// Reads and checks a header; `bytes` may go on after it.
+/// Reads and checks a header; `bytes` may continue after it.
 [[nodiscard]] base::Result<IdxHeader> idx_header(base::ByteView bytes, const std::string& path);
 
 }  // namespace starling::data

@@ -52,7 +52,7 @@ constexpr std::array kCifars{
           "set data.path to the folder cifar-100-binary of CIFAR-100's binary version"},
 };
 
-/// What the records of some files hold; their bytes go to `storage`.
+/// The content of some files' records; their bytes go to `storage`.
 struct Records {
   std::unique_ptr<const SampleSet> set;
   std::vector<base::Hash128> hashes;

@@ -1,4 +1,4 @@
-// MNIST and its kind: four IDX files.
+// MNIST and similar sets: four IDX files.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -16,12 +16,12 @@ namespace {
 
 using base::fail;
 
-/// A data set that is known by name.
+/// A data set with a name.
 struct Known {
   std::string_view name;
   const char* folder;  ///< where a package puts it; empty: nowhere
   const char* how_to_get;
-  std::uint32_t classes;                         ///< 0: as many as the labels say
+  std::uint32_t classes;                         ///< 0: determined by the labels
   std::span<const Normalisation> normalisation;  ///< of the training pixels; empty: measured
 };
 
@@ -60,7 +60,7 @@ base::Result<Idx> read_file(const Known& known, const std::string& path, const s
   return fail(std::move(error));
 }
 
-/// The images of a part: "idx3" for grey ones, or else "idx4" for those with channels.
+/// The images of a part: "idx3" for grey images, or else "idx4" for images with channels.
 std::string images_path(const std::string& folder, std::string_view part) {
   std::error_code ignored;
   std::string with_channels = fmt::format("{}/{}-images-idx4-ubyte", folder, part);

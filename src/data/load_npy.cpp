@@ -1,4 +1,4 @@
-// Pairs of NumPy files: samples and what a model should say to them.
+// Pairs of NumPy files: samples and their desired outputs.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -22,7 +22,7 @@ constexpr const char* kHowToGet =
     "set data.path to a folder with x_train.npy and y_train.npy, and x_test.npy and y_test.npy if "
     "the test set is not to be taken from these";
 
-/// In the identity: how the test set was taken from the training samples.
+/// Part of the identity: how the test set was taken from the training samples.
 constexpr std::uint64_t kTakenSpread = 1;
 
 /// Samples and answers of one length.
@@ -36,7 +36,7 @@ struct NpyPair {
   }
 };
 
-/// The sides of one element, if there is a first axis of samples and `most` further ones at most.
+/// The shape of one element, if there is a first axis of samples and at most `most` further ones.
 base::Result<std::vector<std::uint32_t>> sample_shape(const Npy& array, std::size_t most,
                                                       const std::string& path) {
   const auto& shape = array.header.shape;
@@ -149,7 +149,7 @@ base::Result<Answers> answers_of(const NpyPair& pair) {
   return answers;
 }
 
-/// What a set is made of.
+/// The parts of a set.
 struct Made {
   Inputs inputs;
   Answers answers;
@@ -175,7 +175,7 @@ base::Result<Made> read_pair(const LoadOptions& options, const std::string& fold
   return made;
 }
 
-/// Of all samples `wanted` that stand for them, or else the others.
+/// `wanted` samples that represent all, or else the others.
 Made part_of(const Made& all, std::uint32_t wanted, bool taken) {
   const auto part_of_rows = [&](const Rows& rows) {
     return taken ? rows.taken_of(wanted) : rows.left_of(wanted);
@@ -195,8 +195,8 @@ Made part_of(const Made& all, std::uint32_t wanted, bool taken) {
   return part;
 }
 
-/// Takes as many samples away, spread over all of them, and returns them. Not the end: arrays are
-/// often sorted by label, and nothing that is trained on would have the labels there.
+/// Removes `wanted` samples, spread over all, and returns them. It does not take them from the end:
+/// arrays are often sorted by label, and training would then miss the labels there.
 Made take_spread(Made& all, std::uint32_t wanted) {
   Made test = part_of(all, wanted, true);
   test.name += ", taken for the test set";
@@ -204,8 +204,8 @@ Made take_spread(Made& all, std::uint32_t wanted) {
   return test;
 }
 
-/// Gives both sets what only both together tell: how many classes there are, and how the training
-/// samples are normalised.
+/// Gives both sets the facts that need both: the number of classes, and how the training samples
+/// are normalised.
 base::Status agree(const Config& config, Made& train, Made& test, const std::string& folder) {
   if (train.inputs.shape != test.inputs.shape || train.inputs.floats != test.inputs.floats ||
       train.answers.target_shape != test.answers.target_shape) {
@@ -236,7 +236,8 @@ base::Result<Dataset> load_npy(const LoadOptions& options) {
   std::vector<base::Hash128> hashes;
   auto train = read_pair(options, *folder, "train", dataset.storage, hashes);
   if (!train) return fail(train.error());
-  // One of the two alone is no reason to train on less than was given: opening them says so.
+  // If only one of the two is there, this is an error, which opening them reports, and no reason to
+  // train on less than was given.
   std::error_code ignored;
   const bool apart = std::filesystem::exists(*folder + "/x_test.npy", ignored) ||
                      std::filesystem::exists(*folder + "/y_test.npy", ignored);

@@ -1,4 +1,4 @@
-// Text: a token a byte, or encoded with a vocabulary when it is loaded, or before that.
+// Text: one token per byte, or encoded with a vocabulary when it is loaded, or before.
 #include <array>
 #include <filesystem>
 #include <system_error>
@@ -21,7 +21,7 @@ using base::fail;
 /// Text that is encoded when it is loaded: it takes memory.
 constexpr std::uint64_t kEncodedBytesMax = std::uint64_t{1} << 30;
 
-/// A row of tokens and what its files are called.
+/// A row of tokens and the name of its files.
 struct Text {
   Tokens tokens;
   std::vector<base::Hash128> hashes;
@@ -34,7 +34,7 @@ class TextReader {
              std::vector<Storage>& storage)
       : options_(options), vocabulary_(vocabulary), storage_(storage) {}
 
-  /// The text that the run file's source is.
+  /// The text of the run file's source.
   base::Result<Text> read_source();
   /// The text in these files.
   base::Result<Text> read(std::span<const std::string> paths);
@@ -46,8 +46,8 @@ class TextReader {
   base::Result<Text> encode(std::span<const base::ByteView> parts,
                             std::vector<base::Hash128> hashes);
   void append(Text& text, TokenFile file);
-  /// Whether tokens with this header are of the vocabulary. Both figures come from the file: the
-  /// tokens were checked against one, and say what the other does.
+  /// Whether tokens with this header belong to the vocabulary. Both figures come from the file: the
+  /// tokens were checked against the size, and the hash identifies the merges.
   [[nodiscard]] bool fits(const TokenFileHeader& header) const {
     return header.vocabulary == vocabulary_.size() && header.vocabulary_hash == vocabulary_.hash();
   }
@@ -170,7 +170,7 @@ Parts cut(const Tokens& tokens, double test_fraction) {
   return {tokens.part(0, at), tokens.part(at, kept)};
 }
 
-/// Bytes that a label of the set stands for, in the mean.
+/// Mean bytes per label of the set.
 double bytes_per_label(const TokenSet& set, const Vocabulary& vocabulary) {
   if (vocabulary.size() == kBytes) return 1;
   std::uint64_t bytes = 0;

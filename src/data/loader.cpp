@@ -28,7 +28,7 @@ std::optional<BatchBuffer> Loader::next() {
 
 void Loader::recycle(BatchBuffer&& batch) {
   ASSERT(batch.count >= 1 && batch.count <= batch_, "only batches of this loader come back");
-  // Refused only after stop(), when the memory is not needed any more.
+  // Refused only after stop(), when the memory is no longer needed.
   const bool kept = empty_.try_push(std::move(batch));
   ASSERT(kept || empty_.size() < kPool, "more batches come back than went out");
 }

@@ -40,7 +40,7 @@ const TypeName& of(NpyType type) noexcept {
 }
 
 /// Reads a header's text, a Python dictionary of three entries, piece by piece. Each method skips
-/// white space before what it takes.
+/// white space before its text.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}
@@ -97,7 +97,7 @@ std::optional<std::vector<std::uint64_t>> read_shape(Scanner& scanner) {
   return shape;
 }
 
-/// The entries of the dictionary; nothing if it is none.
+/// The entries of the dictionary; nothing if the text is not a dictionary.
 std::optional<Fields> read_fields(std::string_view text) {
   Scanner scanner(text);
   Fields fields;

@@ -21,10 +21,10 @@ enum class NpyType : std::uint8_t { uint8, int32, int64, float32 };
 
 /// Bytes of one element.
 [[nodiscard]] std::size_t size_of(NpyType type) noexcept;
-/// "float32", as NumPy says.
+/// NumPy's name, such as "float32".
 [[nodiscard]] std::string_view name_of(NpyType type) noexcept;
 
-/// What stands before the values.
+/// The part before the values.
 struct NpyHeader {
   NpyType type = NpyType::uint8;
   std::vector<std::uint64_t> shape;
@@ -32,8 +32,8 @@ struct NpyHeader {
   std::size_t values_at = 0;  ///< bytes before the first
 };
 
-/// Reads the header of a file that begins with `bytes`. Errors (ErrorCode::data): not such a file,
-/// a type other than those above (of this machine's byte order), Fortran order, more values than
+/// Reads the header of a file that begins with `bytes`. Errors (ErrorCode::data): not a NumPy file,
+/// a type other than those above (in this machine's byte order), Fortran order, more values than
 /// can be counted.
 [[nodiscard]] base::Result<NpyHeader> npy_header(base::ByteView bytes, const std::string& path);
 
@@ -48,8 +48,8 @@ struct Npy {
   }
 };
 
-/// Maps a file and checks its size, and that floats are finite; that and the hash once, with a
-/// folder in `cache` (see file_hash).
+/// Maps a file and checks its size, and that floats are finite. With a folder in `cache`, this last
+/// check and the hash are done only once (see file_hash).
 [[nodiscard]] base::Result<Npy> open_npy(const std::string& path, const Cache& cache);
 
 }  // namespace starling::data

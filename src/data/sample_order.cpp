@@ -18,7 +18,7 @@ SampleOrder::SampleOrder(const Shards& shards, std::uint64_t seed,
 }
 
 void SampleOrder::set_shards(std::span<const std::uint32_t> owned) {
-  // Memory for what is owned, and no more: it may be a hundredth of all, or of what it was before.
+  // Takes memory only for the owned samples: they may be a hundredth of all, or of those before.
   own_ = {};
   order_ = {};
   std::size_t count = 0;
@@ -45,8 +45,8 @@ void SampleOrder::line_up() {
   if (shards_.split() == Split::stratified) spread_labels(rng);
 }
 
-// Stratified sampling: a mean over a batch has none of the variance of how many samples of each
-// label it got, which counts for most where batches are as small as there are labels.
+// Stratified sampling: a mean over a batch has no variance from the number of samples of each
+// label, which matters most if batches are about as small as the number of labels.
 void SampleOrder::spread_labels(base::Rng& rng) {
   struct Label {
     std::uint32_t count = 0;

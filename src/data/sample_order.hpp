@@ -1,4 +1,4 @@
-// In which order a peer goes through its own samples. No threads in here: the loader's core.
+// The order in which a peer goes through its own samples. No threads in here: the loader's core.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,30 @@
 
 namespace starling::data {
 
-/// Bytes that the shards of so many training samples and a peer's order of them take at most: of
-/// one that owns all, which each may have to in the end.
+/// The most bytes that the shards of that many training samples and a peer's order of them take:
+/// for a peer that owns all, as each may have to in the end.
 [[nodiscard]] constexpr std::uint64_t order_bytes(std::uint64_t samples, Split split) noexcept {
   const std::uint64_t places = split == Split::stratified ? 2 : 0;
   return samples * (3 + places) * sizeof(std::uint32_t) + samples / 8;
 }
 
-/// An endless sequence of sample indices, epoch after epoch: within an epoch each of the own
-/// samples comes once, in an order that depends on (seed, epoch) and the shards alone: shuffled,
-/// and where the split is stratified, each label's samples at even distances, so that every batch
-/// has about as many of each as its size allows. An epoch may end within a batch: the next one goes
-/// on at once, so batches are always full.
+/// An endless sequence of sample indices, epoch after epoch. Within an epoch, each of the peer's
+/// own samples comes once, in an order that depends only on (seed, epoch) and the shards. The order
+/// is shuffled; if the split is stratified, each label's samples come at even distances, so that
+/// every batch has about equally many of each, as far as its size allows. An epoch may end within a
+/// batch: the next one begins at once, so batches are always full.
 class SampleOrder {
  public:
-  /// `shards` must outlive this. `seed`: one for each peer. Starts with the `owned` shards, as in
-  /// set_shards().
+  /// `shards` must outlive this. `seed`: one for each peer. Starts with the `owned` shards, as
+  /// after set_shards().
   SampleOrder(const Shards& shards, std::uint64_t seed, std::span<const std::uint32_t> owned = {});
 
   /// Owns these shards from the next sample on (none: all shards, since a peer without any would
-  /// have nothing to do). What was seen in this epoch stays seen, what is new is still to come,
-  /// what went is left out.
+  /// have nothing to do). Samples seen in this epoch stay seen, new ones are still to come, and
+  /// those of lost shards are left out.
   void set_shards(std::span<const std::uint32_t> owned);
 
-  /// The next sample. epoch() is then the one that it belongs to.
+  /// The next sample. epoch() is then that sample's epoch.
   [[nodiscard]] std::uint32_t next();
   /// Fills `out` with the next samples.
   void next(std::span<std::uint32_t> out);
@@ -42,7 +42,7 @@ class SampleOrder {
   [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
 
  private:
-  /// Lines up those of own_ that this epoch has not seen.
+  /// Lines up the samples of own_ that this epoch has not seen.
   void line_up();
   /// Moves each label's samples in order_ to even distances, from a random first place on.
   void spread_labels(base::Rng& rng);
@@ -51,7 +51,7 @@ class SampleOrder {
   std::uint64_t seed_;
   std::uint64_t epoch_ = 0;
   std::vector<std::uint32_t> own_;
-  std::vector<std::uint32_t> order_;  ///< what is left of this epoch, from position_ on
+  std::vector<std::uint32_t> order_;  ///< the rest of this epoch, from position_ on
   std::size_t position_ = 0;
   std::vector<bool> seen_;  ///< in this epoch, by sample
 };

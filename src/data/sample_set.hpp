@@ -1,4 +1,4 @@
-// Samples by their number, whatever they are read from.
+// Samples by their number, from any source.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline constexpr std::uint32_t kSamplesMax = 100'000'000;
 inline constexpr std::size_t kSampleValuesMax = std::size_t{1} << 24;
 
 /// Samples, numbered from 0 to size() - 1. Immutable, so any number of threads may read. It only
-/// looks at bytes that the Dataset keeps.
+/// views bytes that the Dataset keeps.
 class SampleSet {
  public:
   SampleSet(const SampleSet&) = delete;
@@ -23,17 +23,16 @@ class SampleSet {
 
   [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
   [[nodiscard]] const SampleFormat& format() const noexcept { return format_; }
-  /// The label of each sample, where a sample has one; otherwise empty.
+  /// The label of each sample, if samples have one; otherwise empty.
   [[nodiscard]] std::span<const std::int32_t> labels() const noexcept { return labels_; }
 
-  /// Makes `out` a batch of the samples in that order. `shifts` move the windows of a text, each
-  /// its own (see TokenSet), and nothing else; empty: none is moved. Allocates nothing once `out`
-  /// has room.
+  /// Makes `out` a batch of the samples in that order. `shifts` (only for text) has the shift of
+  /// each window (see TokenSet); empty: no window is moved. Allocates nothing once `out` has room.
   void fill(std::span<const std::uint32_t> indices, std::span<const std::uint32_t> shifts,
             BatchBuffer& out) const;
   /// The same for samples first, first + 1, ... as they are, without a shift.
   void fill_range(std::uint32_t first, std::uint32_t count, BatchBuffer& out) const;
-  /// The same for numbers first, first + 1, ... of `wanted` samples that stand for all (spread()).
+  /// The same for numbers first, first + 1, ... of `wanted` samples that represent all (spread()).
   void fill_spread(std::uint32_t first, std::uint32_t count, std::uint32_t wanted,
                    BatchBuffer& out) const;
 
@@ -42,14 +41,14 @@ class SampleSet {
   SampleSet(SampleFormat format, std::uint32_t size, std::vector<std::int32_t> labels)
       : format_(std::move(format)), size_(size), labels_(std::move(labels)) {}
 
-  /// Where one sample of a batch goes; null where the format has no such thing.
+  /// The place of one sample in a batch; null for parts that the format does not have.
   struct Slot {
     float* samples;
     std::int32_t* tokens;
     std::int32_t* labels;
     float* targets;
   };
-  /// Writes a sample; its label, where labels() has it, is there already.
+  /// Writes a sample; if labels() has its label, the label is there already.
   virtual void read(std::uint32_t index, std::uint32_t shift, const Slot& out) const noexcept = 0;
 
  private:

@@ -86,7 +86,7 @@ Shards::Shards(std::uint32_t samples, std::span<const std::int32_t> labels, cons
   begins_.push_back(samples_.size());
 }
 
-// Cuts samples_[first, first + count) into about `parts` shards, sizes equal to one.
+// Cuts samples_[first, first + count) into about `parts` shards, whose sizes differ by at most one.
 void Shards::cut(std::size_t first, std::size_t count, std::size_t parts) {
   parts = std::clamp<std::size_t>(parts, 1, count);
   for (std::size_t i = 0; i < parts; ++i) begins_.push_back(first + count * i / parts);
@@ -115,8 +115,8 @@ std::int32_t Shards::label(std::uint32_t shard) const noexcept {
 
 double log_label_share(std::uint64_t seed, std::int32_t label, const std::string& peer_name,
                        double alpha) {
-  // The label is part of what is hashed: mixed into the seed, another seed would draw the same
-  // shares, of other labels.
+  // The label is part of the hashed text: if it were mixed into the seed, another seed would draw
+  // the same shares, of other labels.
   base::Rng rng(base::xxh3(fmt::format("label {} of {}", label, peer_name), seed));
   return log_gamma_draw(alpha, rng);
 }

@@ -1,5 +1,5 @@
-// Which samples a peer trains on. Every peer computes it from the live members alone; nobody
-// assigns anything, and when a member goes only its shards move.
+// Determines the samples that a peer trains on. Every peer computes this from the live members
+// alone, without any assignment, and when a member goes, only its shards move.
 //
 // Weighted rendezvous hashing: C. Schindelhauer and G. Schomaker, "Weighted distributed hash
 // tables" (SPAA 2005), logarithmic method: each member scores -w / ln(u) on a shard, u being the
@@ -16,21 +16,21 @@
 
 namespace starling::data {
 
-/// A live member of the swarm, as far as sharding goes.
+/// A live member of the swarm, as sharding sees it.
 struct Member {
   base::PeerId id;
   std::string name;     ///< dirichlet: decides the member's share of each label
   double weight = 1.0;  ///< > 0; a member of weight 2 owns twice as much
 };
 
-/// The samples of a training set in shards: a partition that depends on their number, split, number
-/// of shards, seed and labels alone. iid, private: shuffled samples, sizes equal to one;
-/// stratified: so that the shards' counts of a label are equal to one, too; dirichlet: samples of
-/// one label each. There are never more shards than samples. Immutable.
+/// The samples of a training set in shards: a partition that depends only on their number, split,
+/// number of shards, seed and labels. iid, private: shuffled samples, with sizes that differ by at
+/// most one; stratified: the shards' counts of each label differ by at most one, too; dirichlet:
+/// each shard has samples of one label. There are never more shards than samples. Immutable.
 class Shards {
  public:
   /// `labels`: of each of the `samples` (at least one); only stratified, for which they outlive
-  /// this, and dirichlet look at them.
+  /// this, and dirichlet use them.
   Shards(std::uint32_t samples, std::span<const std::int32_t> labels, const Config& config,
          std::uint64_t seed);
 
@@ -65,9 +65,9 @@ class Shards {
   std::span<const std::int32_t> sample_labels_;
 };
 
-/// The owner of every shard that is shared out, as an index into `members` (not empty). The order
-/// of the members does not matter. Members may disagree on a shard for as long as their member
-/// tables do: it is then trained by two peers or by none. Cost: about 30 ns a shard and member.
+/// The owner of every divided shard, as an index into `members` (not empty). The order of the
+/// members does not matter. Members may disagree on a shard as long as their member tables differ:
+/// then two peers train on it, or none. Cost: about 30 ns a shard and member.
 [[nodiscard]] std::vector<std::uint32_t> shard_owners(const Shards& shards,
                                                       std::span<const Member> members);
 

@@ -13,7 +13,7 @@
 
 namespace starling::data {
 
-/// What every source is given; see load().
+/// The arguments of every source; see load().
 struct LoadOptions {
   const Config& config;
   std::uint32_t context;
@@ -30,16 +30,17 @@ struct LoadOptions {
 [[nodiscard]] base::Result<Dataset> load_text(const LoadOptions& options);
 
 /// The only path of data.path, without a slash at its end, or else `fallback`. Error: there is
-/// neither, and then `how_to_get` is told; or there are several.
+/// neither (the text includes `how_to_get`), or there are several.
 [[nodiscard]] base::Result<std::string> only_path(const Config& config, const std::string& fallback,
                                                   const std::string& how_to_get);
 
-/// How bytes are normalised: as is `known` of the source, or else as the training samples,
-/// `inputs`, ask for; private data of any source by what all peers agree on.
+/// How bytes are normalised: as `known` for the source, or else as measured on the training
+/// samples, `inputs`; private data of any source by constants that all peers agree on.
 [[nodiscard]] std::vector<Normalisation> normalisation_of(
     const Config& config, const Inputs& inputs, std::span<const Normalisation> known = {});
 
-/// data.classes, or what follows from the largest label. Error (run_file): a label is beyond it.
+/// data.classes, or the number that follows from the largest label. Error (run_file): a label is
+/// beyond it.
 [[nodiscard]] base::Result<std::uint32_t> classes_of(const Config& config, std::int32_t largest);
 
 /// The hash of hashes and numbers, in that order.

@@ -1,4 +1,4 @@
-// Which of many samples stand for all of them.
+// Chooses a few of many samples that represent all.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace starling::data {
 
-/// Sample number `index` of `wanted` that stand for all `count`: one of each of as many equal
-/// parts, so that samples sorted by label are met evenly, at a random place in it, so that labels
-/// that take turns are, too. Ascending, all different, and always the same. `index` < `wanted` <=
-/// `count`.
+/// Sample number `index` of `wanted` that represent all `count`: one from each of `wanted` equal
+/// parts, so that it is even over samples sorted by label, at a random place in the part, so that
+/// it is even over labels that take turns, too. Ascending, all different, and always the same.
+/// `index` < `wanted` <= `count`.
 [[nodiscard]] inline std::uint32_t spread(std::uint32_t index, std::uint32_t wanted,
                                           std::uint32_t count) noexcept {
   ASSERT(index < wanted && wanted <= count);
@@ -20,13 +20,13 @@ namespace starling::data {
   return static_cast<std::uint32_t>(begin + base::Rng(index).below(end - begin));
 }
 
-/// The number of the one at `index` among those that spread() leaves. 0 < `wanted`, and `index` <
-/// `count` - `wanted`.
+/// The number of the sample at `index` among those that spread() leaves. 0 < `wanted`, and `index`
+/// < `count` - `wanted`.
 [[nodiscard]] inline std::uint32_t left_by_spread(std::uint32_t index, std::uint32_t wanted,
                                                   std::uint32_t count) noexcept {
   ASSERT(wanted > 0 && wanted < count && index < count - wanted);
-  // The part that it lies in is the last with no more than `index` left over in all parts before
-  // it, and of each of these one was taken.
+  // It lies in the last part before which at most `index` are left over; one was taken from each of
+  // the parts before.
   const auto part =
       static_cast<std::uint32_t>(((std::uint64_t{index} + 1) * wanted - 1) / (count - wanted));
   const std::uint32_t number = index + part;

@@ -1,4 +1,4 @@
-// The bytes of a file, wherever they are.
+// The bytes of a file, in memory or mapped.
 #pragma once
 
 #include <utility>
@@ -20,12 +20,12 @@ class Storage {
     return std::get<base::MappedFile>(bytes_).view();
   }
 
-  /// For what is larger than memory: see MappedFile.
+  /// For data larger than memory: see MappedFile.
   void expect_random_reads() noexcept {
     if (auto* file = std::get_if<base::MappedFile>(&bytes_)) file->expect_random_reads();
   }
 
-  /// Bytes that are in memory, and not in a file.
+  /// Bytes in memory, not in a file.
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
     const auto* buffer = std::get_if<base::Buffer>(&bytes_);
     return buffer == nullptr ? 0 : buffer->size();

@@ -1,4 +1,4 @@
-// The files that a list of paths means.
+// The files that a list of paths names.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ inline constexpr const char* kBibleFile = "/usr/local/share/starling/bible-kjv.t
 
 inline constexpr std::uint64_t kTextBytesMax = std::uint64_t{1} << 42;  ///< of one file
 
-/// Each path in order; for a folder all files in it and below, in order of their paths, but none
-/// whose name, or folder's name, begins with a dot. `suffix`: only names that end so.
-/// `check_folder` is asked about the files of each folder that is given: its error is handed on. At
-/// least one file and at most kPathsMax; otherwise an error, ErrorCode::data.
+/// Each path in order; for a folder, all files in it and below, in order of their paths, except
+/// those whose name, or folder's name, begins with a dot. `suffix`: only names that end with it.
+/// `check_folder` is called with the files of each given folder, and its error is passed on. Error
+/// (ErrorCode::data): no file, or more than kPathsMax.
 [[nodiscard]] base::Result<std::vector<std::string>> list_files(
     std::span<const std::string> paths, std::string_view suffix = "",
     const std::function<base::Status(std::span<const std::string>)>& check_folder = {});

@@ -27,7 +27,7 @@ using base::fail;
 
 constexpr std::uint64_t kTokenFileBytesMax = std::uint64_t{1} << 44;
 constexpr std::size_t kCheckedAtOnce = 1 << 16;
-constexpr std::uint32_t kNarrowMax = 1 << 16;  ///< tokens that 16 bits tell apart
+constexpr std::uint32_t kNarrowMax = 1 << 16;  ///< tokens that fit into 16 bits
 
 constexpr const char* kPartialSuffix = ".partial";  ///< until all files are complete
 
@@ -37,7 +37,7 @@ std::string file_name(std::uint64_t number) {
   return fmt::format("{:05}{}", number, kTokenFileSuffix);
 }
 
-/// Which of a TokenWriter's files this is; nothing for any other.
+/// The number of this file among a TokenWriter's files; nothing for any other file.
 std::optional<std::uint64_t> number_of(const std::string& name) {
   std::uint64_t number = 0;
   std::from_chars(name.data(), name.data() + name.size(), number);
@@ -45,7 +45,7 @@ std::optional<std::uint64_t> number_of(const std::string& name) {
   return number;
 }
 
-/// Whether the numbered ones of these files, in order, are all that belong together.
+/// Whether the numbered files among these, in order, are complete.
 base::Status check_numbers(std::span<const std::string> files) {
   std::map<std::string, std::uint64_t> next;  ///< number, by folder
   for (const std::string& file : files) {
@@ -140,7 +140,7 @@ base::Result<TokenFile> open_token_file(const std::string& path, const Cache& ca
   return made;
 }
 
-// Who names a file means that one.
+// A path that names a file means only that file.
 base::Result<std::vector<std::string>> list_token_files(std::span<const std::string> paths) {
   return list_files(paths, kTokenFileSuffix, check_numbers);
 }
@@ -171,7 +171,7 @@ TokenFile encode_text(std::span<const base::ByteView> parts, const Vocabulary& v
 base::Result<TokenWriter> TokenWriter::create(std::string folder, const Vocabulary& vocabulary,
                                               std::uint64_t tokens_a_file) {
   if (auto made = base::make_folder(folder); !made) return fail(made.error());
-  std::vector<fs::path> leftovers;  ///< of one that was interrupted
+  std::vector<fs::path> leftovers;  ///< of an interrupted writer
   std::error_code failed;
   for (fs::directory_iterator at(folder, failed); !failed && at != fs::directory_iterator();
        at.increment(failed)) {
@@ -256,7 +256,7 @@ base::Status TokenWriter::add(std::span<const std::int32_t> tokens) {
 base::Result<std::vector<std::string>> TokenWriter::finish() {
   if (file_ == nullptr) return fail(ErrorCode::data, "{}: the text is empty", folder_);
   if (auto status = close(); !status) return fail(status.error());
-  // Without the first one a folder is refused: it comes last.
+  // A folder without the first file is refused, so that file comes last.
   for (auto path = paths_.rbegin(); path != paths_.rend(); ++path) {
     if (std::rename(partial(*path).c_str(), path->c_str()) == 0) continue;
     return fail(ErrorCode::data, "{}: cannot be put in place: {}", *path, std::strerror(errno));

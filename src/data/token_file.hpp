@@ -1,4 +1,4 @@
-// Files of tokens that are mapped, not read: a text that was encoded once, of any size.
+// Files of tokens that are mapped, not read: a text of any size that was encoded once.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 namespace starling::data {
 
 inline constexpr const char* kTokenFileSuffix = ".tokens";
-/// Tokens of one file that a TokenWriter writes.
+/// Tokens in one file of a TokenWriter.
 inline constexpr std::uint64_t kTokensAFile = std::uint64_t{1} << 28;
 
 /// The first bytes of a file of tokens, little-endian; the tokens follow.
@@ -44,12 +44,12 @@ struct TokenFile {
   }
 };
 
-/// Maps a file and checks it whole: once, with a folder in `cache` (see file_hash). Errors
+/// Maps a file and checks all of it; with a folder in `cache` only once (see file_hash). Errors
 /// (ErrorCode::data) say what is wrong with it.
 [[nodiscard]] base::Result<TokenFile> open_token_file(const std::string& path, const Cache& cache);
 
-/// As list_files() for files of tokens. A folder in which the names that a TokenWriter gives do not
-/// begin with 00000 and go on without a gap is refused: it holds a part of a text.
+/// Like list_files(), for files of tokens. A folder is refused if a TokenWriter's names in it do
+/// not begin with 00000 and continue without a gap: it holds only a part of a text.
 [[nodiscard]] base::Result<std::vector<std::string>> list_token_files(
     std::span<const std::string> paths);
 
@@ -58,9 +58,9 @@ struct TokenFile {
                                     const Vocabulary& vocabulary);
 
 /// Writes tokens to files "00000.tokens", "00001.tokens" and so on. They have other names until
-/// finish(), and the first one is the last to get its own: so no folder looks complete that is not,
-/// whenever the program is ended. What was written without finish() goes away, or is written over
-/// by the next who writes to the folder.
+/// finish(), and the first one gets its own name last: so an incomplete folder never looks
+/// complete, even if the program ends at any moment. Files written without finish() are removed, or
+/// overwritten by the next writer to the folder.
 class TokenWriter {
  public:
   /// `vocabulary` outlives this. Creates `folder` if need be; error: it holds such files already.

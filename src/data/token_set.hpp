@@ -24,8 +24,8 @@ class Tokens {
   [[nodiscard]] std::uint64_t size() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
   /// `count` tokens from the token `first` on.
   [[nodiscard]] Tokens part(std::uint64_t first, std::uint64_t count) const;
-  /// Writes tokens first, first + 1, ... as many as `out` has room for. A token above `max` comes
-  /// out as `max`: what was checked once may have been written over since.
+  /// Writes tokens first, first + 1, ... until `out` is full. A token above `max` comes out as
+  /// `max`: the file may have been overwritten since it was checked.
   void copy(std::uint64_t first, std::int32_t max, std::span<std::int32_t> out) const noexcept;
 
  private:
@@ -38,15 +38,15 @@ class Tokens {
 };
 
 /// Windows of `context` tokens side by side: sample i begins at token i context + shift % context.
-/// With a new shift each epoch every token is seen at every place of a window in time, and each
-/// once an epoch.
+/// With a new shift each epoch, every token comes once an epoch, and over time at every place of a
+/// window.
 class TokenSet final : public SampleSet {
  public:
   enum class Windows {
     fixed,    ///< there is no shift: nearly all tokens are labels
     shifted,  ///< the last windows leave room for one
   };
-  /// Errors: ErrorCode::data where there are too few tokens for a window or too many windows;
+  /// Errors: ErrorCode::data if there are too few tokens for a window or too many windows;
   /// ErrorCode::run_file for a context out of range. `name` stands in messages.
   [[nodiscard]] static base::Result<std::unique_ptr<const TokenSet>> make(Tokens tokens,
                                                                           std::uint32_t vocabulary,

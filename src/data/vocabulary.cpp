@@ -16,7 +16,7 @@ namespace {
 using base::ErrorCode;
 using base::fail;
 
-/// Four lines a merge, as a program that indents JSON writes it, with tokens of seven digits.
+/// Four lines a merge, as in indented JSON, with tokens of seven digits.
 constexpr std::uint64_t kVocabularyBytesMax = std::uint64_t{48} * kVocabularyMax;
 constexpr const char* kFormat = "starling vocabulary 1";
 constexpr const char* kTrainOne = "make one with `starling data train-vocabulary`";
@@ -25,7 +25,7 @@ std::uint64_t key_of(std::int32_t left, std::int32_t right) noexcept {
   return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
 }
 
-/// Merges the pairs of a word until none is left that can be.
+/// Merges the pairs of a word until no merge applies.
 void merge_all(const Vocabulary& vocabulary, std::vector<std::int32_t>& tokens) {
   while (tokens.size() > 1) {
     std::int32_t best = std::numeric_limits<std::int32_t>::max();
@@ -45,8 +45,8 @@ void merge_all(const Vocabulary& vocabulary, std::vector<std::int32_t>& tokens) 
   }
 }
 
-/// Takes the merges from a file while it is parsed, and ends that at the first thing that is not of
-/// the format: what a stranger has nested or repeated in it takes neither memory nor stack.
+/// Takes the merges from a file while it is parsed, and stops at the first thing that is not of the
+/// format: so a stranger's nesting or repetition costs neither memory nor stack.
 class MergesReader final : public nlohmann::json::json_sax_t {
  public:
   /// Nothing if the file is not of the format.
@@ -102,7 +102,7 @@ class MergesReader final : public nlohmann::json::json_sax_t {
   enum class Place { out, file, merges, merge };
 
   Place place_ = Place::out;
-  bool in_format_ = false;  ///< the value of that key comes, not that of "merges"
+  bool in_format_ = false;  ///< the next value is that of "format", not that of "merges"
   bool has_format_ = false;
   bool has_merges_ = false;
   int tokens_ = 0;  ///< of the merge under way

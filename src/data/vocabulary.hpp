@@ -33,8 +33,8 @@ class Vocabulary {
  public:
   /// The bytes alone.
   Vocabulary() : Vocabulary({}, {}) {}
-  /// Error (ErrorCode::data, `name` in the text): a merge of tokens that come later, one that is
-  /// there twice, a token of more than kWordBytesMax bytes, more than kVocabularyMax tokens.
+  /// Error (ErrorCode::data, `name` in the text): a merge of later tokens, a merge that occurs
+  /// twice, a token of more than kWordBytesMax bytes, more than kVocabularyMax tokens.
   [[nodiscard]] static base::Result<Vocabulary> make(std::vector<Merge> merges,
                                                      const std::string& name);
   /// Reads a file that save() wrote; the format is in formats.md.
@@ -49,12 +49,12 @@ class Vocabulary {
   [[nodiscard]] std::int32_t merged(std::int32_t left, std::int32_t right) const noexcept;
   /// The bytes that a token stands for. `token`: 0 to size() - 1.
   [[nodiscard]] std::string_view text(std::int32_t token) const noexcept;
-  /// The text of tokens, one after the other. What is no token of this vocabulary (a model may
-  /// have room for more) comes out as U+FFFD.
+  /// The text of tokens, one after the other. Numbers beyond this vocabulary (a model may have room
+  /// for more) come out as U+FFFD.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> tokens) const;
   /// The tokens of a text. For more than a few words an Encoder is faster.
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
-  /// XXH3-128 of the merges: vocabularies of one hash are the same.
+  /// XXH3-128 of the merges: vocabularies with the same hash are equal.
   [[nodiscard]] base::Hash128 hash() const noexcept;
 
  private:

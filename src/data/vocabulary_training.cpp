@@ -35,10 +35,10 @@ struct PairHash {
 
 struct Occurrences {
   std::uint64_t count = 0;
-  std::vector<std::uint32_t> words;  ///< some may have it no more
+  std::vector<std::uint32_t> words;  ///< some may no longer have it
 };
 
-/// A pair that had that count when it was put in line; the most frequent comes first.
+/// A pair with its count when it was queued; the most frequent comes first.
 struct Candidate {
   std::uint64_t count;
   Pair pair;
@@ -69,7 +69,7 @@ class Corpus {
     return {};
   }
 
-  /// Makes the pair one token, wherever it is.
+  /// Makes the pair one token, wherever it occurs.
   void merge(const Pair& pair, std::int32_t token) {
     const auto words = std::move(pairs_.at(pair).words);
     fresh_.clear();

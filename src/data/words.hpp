@@ -6,14 +6,14 @@
 
 namespace starling::data {
 
-/// Longer pieces are cut, so that a token has at most as many bytes.
+/// Longer pieces are cut, so this also bounds a token's bytes.
 inline constexpr std::size_t kWordBytesMax = 128;
 
 /// Goes through a text word by word, as GPT-2 does (Radford et al., "Language models are
 /// unsupervised multitask learners", 2019): letters, digits or other characters, each with a space
-/// before them; English endings ('s, 't, 're, 've, 'm, 'll, 'd); white space, of which the last
-/// character stands apart when something follows. Unlike there, every byte beyond ASCII counts as
-/// a letter. All words together are the text.
+/// before them; English endings ('s, 't, 're, 've, 'm, 'll, 'd); white space, whose last character
+/// is separate if something follows. Unlike GPT-2, every byte beyond ASCII counts as a letter. All
+/// words together are the text.
 class Words {
  public:
   explicit Words(std::string_view text) noexcept : rest_(text) {}

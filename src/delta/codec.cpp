@@ -23,7 +23,7 @@ using format::level_max;
 
 static_assert(Coding::kValueMax == kMagnitudeMax);
 
-constexpr std::size_t kGapsLooked = 2048;  // that decide on the divisor
+constexpr std::size_t kGapsLooked = 2048;  // these decide on the divisor
 
 // The last byte of the codes may hold bits that belong to no value.
 bool left_over_is_zero(const Shape& shape) {
@@ -87,7 +87,7 @@ base::Status encode(DeltaSource& source, const Options& options, Scratch& scratc
   ASSERT(options.density > 0.0 && options.density <= 1.0);
   out.clear();
   const std::size_t wanted = count_for(options.density, n);
-  // What is not finite is among the largest, so looking at what is chosen is enough.
+  // Values that are not finite are among the largest, so checking the chosen ones is enough.
   scratch.gaps.resize(kGapsLooked);
   const auto choice = select_largest(source, wanted, kMagnitudeMax, scratch.gaps);
   if (!choice) return fail(choice.error());

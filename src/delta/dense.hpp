@@ -10,12 +10,13 @@
 namespace starling::delta {
 
 /// Writes the whole difference to `out` (replaced): a keyframe.
-/// diverged: it is not finite or beyond kMagnitudeMax; `out` is left empty.
+/// Error (diverged): it is not finite or beyond kMagnitudeMax; `out` is left empty.
 [[nodiscard]] base::Status encode_dense(const Difference& difference, base::Buffer& out);
 
-/// Checks an untrusted dense payload for a replica of origin.size() elements, and writes
-/// out = origin + float(level) * scale, in single float32 operations, unless an element comes out
-/// beyond kMagnitudeMax (protocol; `out` is in any state then). `out` may be `origin`.
+/// Checks an untrusted dense payload for a replica of origin.size() elements, and writes out =
+/// origin + float(level) * scale, in single float32 operations. Error (protocol): the payload is
+/// wrong, or an element comes out beyond kMagnitudeMax; `out` is then in any state. `out` may be
+/// `origin`.
 [[nodiscard]] base::Status decode_dense(base::ByteView payload, std::span<const float> origin,
                                         std::span<float> out);
 

@@ -1,4 +1,4 @@
-// What is compressed: the difference of a replica and a mirror, never stored as a whole.
+// The difference of a replica and a mirror, which is compressed and never stored as a whole.
 #pragma once
 
 #include <algorithm>
@@ -26,10 +26,10 @@ class MirrorView {
   [[nodiscard]] float at(std::size_t i) const noexcept {
     return half_.empty() ? full_[i] : base::widen(half_[i]);
   }
-  /// What it views; one of the two is empty.
+  /// The viewed elements; one of the two is empty.
   [[nodiscard]] std::span<const float> full() const noexcept { return full_; }
   [[nodiscard]] std::span<const base::BFloat16> half() const noexcept { return half_; }
-  /// Asks for n elements from `begin` on, to be read soon; they need not exist.
+  /// Prefetches n elements from `begin` on; they need not exist.
   void prefetch(std::size_t begin, std::size_t n) const noexcept {
     if (half_.empty()) {
       base::prefetch(full_.data(), begin * sizeof(float), n * sizeof(float));
@@ -37,7 +37,7 @@ class MirrorView {
       base::prefetch(half_.data(), begin * sizeof(base::BFloat16), n * sizeof(base::BFloat16));
     }
   }
-  /// Calls use(at, elements from `at` on) until all of begin .. end - 1 were there.
+  /// Calls use(at, elements from `at` on) until all of begin .. end - 1 were used.
   template <class Use>
   void for_each_block(std::size_t begin, std::size_t end, Use&& use) const {
     if (half_.empty()) return use(begin, full_.subspan(begin, end - begin));
@@ -68,7 +68,7 @@ struct Difference {
     const float x = offset.empty() ? base[i] : base[i] + offset[i];
     return x - mirror.at(i);
   }
-  /// Asks for what element i is made of, to be read soon.
+  /// Prefetches the parts of element i.
   void prefetch(std::size_t i) const noexcept {
     base::prefetch(base.data(), i * sizeof(float), sizeof(float));
     if (!offset.empty()) base::prefetch(offset.data(), i * sizeof(float), sizeof(float));
@@ -78,7 +78,7 @@ struct Difference {
   void fill(std::size_t begin, std::span<float> out) const noexcept;
 };
 
-/// What a scan of a difference does to the vectors that it is made of, element by element:
+/// How a scan of a difference changes the difference's vectors, element by element:
 ///   x = base + offset    offset = keep offset + gain (x - mirror)    base = x - offset
 struct HoldBack {
   std::span<float> base;

@@ -1,4 +1,5 @@
-// The bytes of a delta: what one end of a link sends of its replica's difference to its mirror.
+// The bytes of a delta: the part of its replica's difference to its mirror that an end of a link
+// sends.
 //
 // All numbers little-endian, floats as IEEE 754 binary32. A payload is
 //
@@ -14,7 +15,7 @@
 //   ...    4*B   scales                    float32, B = ceil(count / block)
 //   ...    V     values                    ceil(count * bits / 8) bytes
 //
-// I has no field: it is what the other lengths leave of the payload.
+// I has no field: it is the rest of the payload after the other parts.
 //
 // Indices are strictly rising. Each is coded as gap = index - previous - 1 (the first: the index
 // itself) by a Golomb code: gap / divisor zero bits, a one bit, then the remainder. The divisor is
@@ -23,8 +24,9 @@
 //   1: none   3: 0 10 11   5: 00 01 10 110 111   7: 00 010 011 100 101 110 111
 // Bits fill each byte from the lowest; those left over in the last byte are zero.
 //
-// So that many can read them at once, codes make runs of kCodesPerRun. `starts` has the bit of the
-// indices that each run but the first begins at: S = max(ceil(count / kCodesPerRun) - 1, 0).
+// So that many threads can read them at once, codes form runs of kCodesPerRun. `starts` has the bit
+// among the indices at which each run except the first begins: S = max(ceil(count / kCodesPerRun) -
+// 1, 0).
 //
 // A sparse value is a code of `bits` bits: the highest is the sign (1: negative), the others are
 // level - 1; the value is sign * level * scale with level 1 .. 2^(bits-1). There is no level zero:
@@ -54,10 +56,10 @@ inline constexpr std::uint32_t kBlockMax = 65535;
 inline constexpr std::uint32_t kElementsMax = 1U << 30;  ///< elements of a replica
 inline constexpr std::uint32_t kDenseBlock = 256;
 inline constexpr int kDenseLevelMax = 127;
-/// No value, and no element of a mirror, is ever larger: their sums and differences stay finite.
+/// Bounds all values and all elements of mirrors, so that their sums and differences stay finite.
 inline constexpr float kMagnitudeMax = 1e30F;
 
-/// Whether values may have so many bits.
+/// Whether values may have this number of bits.
 [[nodiscard]] constexpr bool is_bits(int bits) noexcept {
   return (bits >= 1 && bits <= 4) || bits == 8;
 }

@@ -23,7 +23,7 @@ using format::kGolombMax;
 
 constexpr std::uint32_t kPrefixMask = (1U << kGolombPrefixMax) - 1;
 
-// Prefixes of one odd factor: by what they stand for, and what stands for the next three bits.
+// Prefixes of one odd factor: by their value, and the value by the next three bits.
 struct Prefixes {
   std::array<GolombPrefix, 8> of{};
   std::array<GolombPart, 8> part{};
@@ -44,8 +44,8 @@ constexpr std::array<Prefixes, 4> kPrefixes = {prefixes_of(1), prefixes_of(3), p
 // Bits of a code from its one bit on, at most.
 constexpr std::uint32_t kTailMax = 1 + kGolombPrefixMax + kGolombMax / 4;
 
-// Bits that the gaps looked at take, with a divisor of kOdd << shift: that the factor is known
-// saves a division a gap.
+// Bits that the sampled gaps take with a divisor of kOdd << shift; since the factor is a constant,
+// each gap saves a division.
 template <std::uint32_t kOdd>
 std::uint64_t bits_with(std::span<const std::uint32_t> gaps, std::uint32_t shift) {
   constexpr std::uint32_t kLongest = longest_prefix(kOdd);
@@ -59,7 +59,7 @@ std::uint64_t bits_with(std::span<const std::uint32_t> gaps, std::uint32_t shift
   return bits;
 }
 
-// Bits into memory that has 8 bytes more than they need, lowest first.
+// Writes bits, lowest first, into memory with 8 bytes more than they need.
 class BitWriter {
  public:
   explicit BitWriter(std::byte* to) : to_(to) {}
@@ -79,7 +79,7 @@ class BitWriter {
     put(0, count);
   }
 
-  // Bits that were written, from `begin` on.
+  // The number of bits written from `begin` on.
   [[nodiscard]] std::uint64_t bits_since(const std::byte* begin) const {
     return static_cast<std::uint64_t>(to_ - begin) * 8 + used_;
   }
@@ -128,7 +128,7 @@ std::byte* write_codes(std::span<const std::uint32_t> indices, std::uint32_t shi
   };
   write_run(indices.first(std::min(kCodesPerRun, indices.size())));
   for (std::size_t at = kCodesPerRun; at < indices.size(); at += kCodesPerRun) {
-    // It fits: the divisor is such that codes take less than two bits an element of the replica.
+    // It fits: with this divisor, codes take less than two bits per element of the replica.
     const auto start = static_cast<std::uint32_t>(writer.bits_since(codes));
     std::memcpy(starts, &start, sizeof start);
     starts += sizeof start;
@@ -158,7 +158,7 @@ std::uint32_t golomb_parameter(std::span<const std::uint32_t> gaps, std::size_t 
                                std::size_t n) {
   if (count == 0) return 0;
   // The best divisor for geometric gaps is about ln 2 / density. Crowded indices (one layer moves,
-  // others rest) want a smaller one.
+  // others rest) need a smaller one.
   const double density = static_cast<double>(count) / static_cast<double>(n);
   const double largest = std::max(1.5 * std::log(2.0) / density, 1.0);
   std::uint32_t best = 0;
@@ -242,7 +242,7 @@ bool golomb_decode(base::ByteView starts, base::ByteView codes, const Coding& co
     if (position != load_start(starts.data(), at / kCodesPerRun - 1)) return false;
     if (!read_run(out.subspan(at, std::min(kCodesPerRun, out.size() - at)))) return false;
   }
-  // Codes may not read past the end; what is left must be zero bits of the last byte.
+  // Codes may not read past the end; the rest must be zero bits of the last byte.
   return position <= end && end - position < 8 && peek(codes, position) == 0;
 }
 

@@ -12,13 +12,13 @@
 
 namespace starling::delta {
 
-/// The divisor's number that codes `count` rising indices below `n` in the fewest bits, as far as a
-/// sample of their gaps (the elements between two of them) tells, of those near the best one for
-/// randomly placed indices.
+/// The number of the divisor that codes `count` rising indices below `n` in the fewest bits. It is
+/// estimated from a sample of their gaps (the elements between two of them), among the divisors
+/// near the best one for randomly placed indices.
 [[nodiscard]] std::uint32_t golomb_parameter(std::span<const std::uint32_t> gaps, std::size_t count,
                                              std::size_t n);
 
-/// Bytes of the starts of so many indices.
+/// Bytes of the starts of `count` indices.
 [[nodiscard]] constexpr std::size_t starts_bytes(std::size_t count) noexcept {
   return count == 0 ? 0 : (count - 1) / kCodesPerRun * sizeof(std::uint32_t);
 }
@@ -27,7 +27,7 @@ namespace starling::delta {
 /// within 1% of their entropy at densities of 0.1% to 10%.
 void golomb_encode(std::span<const std::uint32_t> indices, const Coding& coding, base::Buffer& out);
 
-/// Whether starts rise and end within so many bytes of codes.
+/// Whether starts rise and end within `bytes` bytes of codes.
 [[nodiscard]] bool starts_are_sound(base::ByteView starts, std::size_t bytes) noexcept;
 
 /// Reads out.size() indices below `n` from untrusted bytes that must hold them and nothing else.

@@ -14,7 +14,7 @@ namespace starling::delta {
 
 using Kind = format::Kind;
 
-/// What a payload says of itself; the views point into it.
+/// A payload's description of itself; the views point into it.
 struct Shape {
   Kind kind = Kind::sparse;
   int bits = 0;
@@ -33,9 +33,9 @@ struct Shape {
 /// Appends the header; the views are not used.
 void write_header(const Shape& shape, base::Buffer& out);
 
-/// Reads the header of untrusted bytes for a replica of `n` elements and finds the sections, whose
-/// lengths agree with it and use up the payload; what they hold is not looked at. protocol: says
-/// what is wrong.
+/// Reads the header of untrusted bytes for a replica of `n` elements and finds the sections. Their
+/// lengths agree with the header and use up the payload; their content is not checked. Error
+/// (protocol): says what is wrong.
 [[nodiscard]] base::Result<Shape> read_header(base::ByteView payload, std::size_t n);
 
 /// Scale `b`: a payload has no alignment.
@@ -45,8 +45,7 @@ void write_header(const Shape& shape, base::Buffer& out);
   return scale;
 }
 
-/// Whether no scale is negative, NaN, or too large for values of `level_max` (nor zero, where
-/// sparse).
+/// Whether no scale is negative, NaN, or too large for values of `level_max` (or zero, if sparse).
 [[nodiscard]] bool scales_are_sound(base::ByteView scales, Kind kind, int level_max) noexcept;
 
 }  // namespace starling::delta

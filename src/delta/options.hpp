@@ -1,4 +1,4 @@
-// What a delta is to be like.
+// Options of a delta.
 #pragma once
 
 #include <cstdint>

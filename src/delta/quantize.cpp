@@ -1,8 +1,8 @@
 // The scale of a block. For given levels l of the magnitudes v, the scale of least squares is
 // sum(v l) / sum(l l), and leaves an error of sum(v v) - sum(v l)^2 / sum(l l). For a given scale
-// the nearest levels are the best. So: try some scales, take the levels that leave the least, and
-// go back and forth between the two from there (S. P. Lloyd, IEEE Transactions on Information
-// Theory 28, 1982).
+// the nearest levels are the best. So: try some scales, take the levels with the smallest error,
+// and alternate between the two from there (S. P. Lloyd, IEEE Transactions on Information Theory
+// 28, 1982).
 #include "delta/quantize.hpp"
 
 #include <algorithm>
@@ -29,8 +29,8 @@ using format::level_max;
 constexpr std::uint32_t kMagnitudeMask = 0x7fffffffU;
 constexpr std::size_t kGroup = 8;  // codes that fill whole bytes, whatever their bits
 
-// Values side by side: what the compiler makes of them adds and divides each by itself, so the bits
-// are the same with registers of any width.
+// Values side by side: the compiler's code adds and divides each one separately, so the bits are
+// the same with registers of any width.
 constexpr std::size_t kLanes = 8;
 constexpr std::size_t kHalf = kLanes / 2;
 using Floats __attribute__((vector_size(kLanes * sizeof(float)))) = float;
@@ -57,7 +57,7 @@ struct Moments {
   double value_level = 0;
   double level_level = 0;
 
-  /// What these levels take from the squared error.
+  /// The part of the squared error that these levels remove.
   [[nodiscard]] double gain() const { return value_level * (value_level / level_level); }
   [[nodiscard]] double scale() const { return value_level / level_level; }
 };
@@ -100,7 +100,7 @@ STARLING_CLONES Moments moments_at(const float* values, std::size_t n, float sca
     sum.value_level += value_level[lane / kHalf][lane % kHalf];
     sum.level_level += level_level[lane / kHalf][lane % kHalf];
   }
-  // The lanes behind the last value have a magnitude of 0, which goes to level 1.
+  // The lanes after the last value have a magnitude of 0, which goes to level 1.
   sum.level_level -= static_cast<double>((kLanes - n % kLanes) % kLanes);
   return sum;
 }

@@ -11,10 +11,10 @@
 
 namespace starling::delta {
 
-/// The scale with a small squared error for values of which none is zero or beyond kMagnitudeMax:
-/// never a larger one (but for float rounding) than that of the scale that just reaches the largest
-/// value, and always such that the block shrinks when what is coded is taken from it. The same on
-/// all machines.
+/// A scale with a small squared error, for values that are neither zero nor beyond kMagnitudeMax.
+/// The error is never larger (except for float rounding) than that of the scale that just reaches
+/// the largest value, and subtracting the coded values always shrinks the block. The same on all
+/// machines.
 [[nodiscard]] float sparse_scale(std::span<const float> values, int bits);
 
 /// Packs the values' codes into `out` (codes_bytes(values.size(), bits) bytes); `scales` has one
@@ -27,8 +27,8 @@ void pack_values(std::span<const float> values, int bits, std::size_t block,
 void unpack_values(base::ByteView codes, int bits, std::size_t block, base::ByteView scales,
                    std::span<float> out);
 
-/// The largest magnitude, as integer bits, whose maximum vectorises where that of floats does not;
-/// NaN and infinity come out above all numbers. 0 where there are none.
+/// The largest magnitude as integer bits, since a maximum of integers vectorises and one of floats
+/// does not. NaN and infinity come out above all numbers. 0 if there are no values.
 [[nodiscard]] std::uint32_t largest_magnitude(const float* values, std::size_t n);
 
 /// Bytes of `count` codes.
@@ -36,7 +36,7 @@ void unpack_values(base::ByteView codes, int bits, std::size_t block, base::Byte
   return base::ceil_div(count * static_cast<std::size_t>(bits), 8);
 }
 
-/// Blocks that `count` values make.
+/// The number of blocks of `count` values.
 [[nodiscard]] constexpr std::size_t blocks_of(std::size_t count, std::size_t block) noexcept {
   return base::ceil_div(count, block);
 }

@@ -10,9 +10,9 @@
 namespace starling::delta {
 namespace {
 
-constexpr std::size_t kRun = 32;  // elements that are looked at together: a word of bits
-// Bytes. The hardware stops at the end of a page, and what was asked for a page ahead comes a sixth
-// slower: three vectors are read side by side, and only so many lines can be on their way.
+constexpr std::size_t kRun = 32;  // elements that are checked together: a word of bits
+// Bytes. The hardware stops at the end of a page. Prefetching a whole page ahead is a sixth slower:
+// three vectors are read side by side, and the number of lines in flight is limited.
 constexpr std::size_t kAhead = 1024;
 constexpr std::uint32_t kTop = 1U << 31;
 
@@ -35,7 +35,7 @@ struct Found {
   std::size_t count;
 };
 
-// One hit is written in any case, since a guess whether there is one would often be wrong.
+// One hit is always written, since a branch on whether there is one would often be mispredicted.
 inline void append(const Run& run, std::uint32_t first, std::uint32_t hits, Found& found) {
   do {
     const auto i = static_cast<std::uint32_t>(std::countr_zero(hits | kTop));
@@ -46,7 +46,7 @@ inline void append(const Run& run, std::uint32_t first, std::uint32_t hits, Foun
   } while (hits != 0);
 }
 
-// Asks for what is read together with element `at`, one run at a time.
+// Prefetches the elements that are read together with element `at`, one run at a time.
 template <class... Vectors>
 [[gnu::always_inline]] inline void ask(std::size_t at, const Vectors*... vectors) {
   (base::prefetch(vectors + at, kAhead / sizeof(float) * sizeof(*vectors), kRun * sizeof(*vectors)),

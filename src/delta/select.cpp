@@ -1,5 +1,5 @@
 // A threshold estimated from a sample, on the low side, lets one pass over the difference keep a
-// little more than is needed; the exact threshold is then found among those few. Where the estimate
+// little more than is needed; the exact threshold is then found among those few. If the estimate
 // fails, it is found among all.
 #include "delta/select.hpp"
 
@@ -12,8 +12,8 @@
 namespace starling::delta {
 namespace {
 
-// Elements that predict the threshold: looking one up costs about as much as scanning 40, and of
-// more there are fewer candidates that were not needed.
+// Elements that predict the threshold: a lookup costs about as much as scanning 40, but more
+// lookups leave fewer unneeded candidates.
 constexpr std::size_t kSampleLeast = 4096;
 constexpr std::size_t kSampleMost = 65536;
 constexpr std::size_t kElementsASample = 1024;
@@ -42,7 +42,7 @@ base::Result<Choice> select_largest(DeltaSource& source, std::size_t count, floa
     which.sample = sample_of(n);
     const double expected =
         static_cast<double>(count) * static_cast<double>(which.sample) / static_cast<double>(n);
-    // Four standard deviations of the sampling, and what few samples need on top.
+    // Four standard deviations of the sampling, and a margin for few samples.
     which.rank = static_cast<std::size_t>(expected * 1.05 + 4.0 * std::sqrt(expected) + 8.0);
   }
   return source.choose(which, gaps);

@@ -16,11 +16,11 @@ namespace starling::delta {
 
 namespace {
 
-constexpr std::size_t kScan = 8192;           // elements after which those found are counted
-constexpr std::size_t kPlacesAhead = 64;      // elements of a sample that are asked for at a time
-constexpr std::size_t kElementsAhead = 16;    // of a delta, that are on their way from memory
+constexpr std::size_t kScan = 8192;           // elements between two counts of those found
+constexpr std::size_t kPlacesAhead = 64;      // elements of a sample that are prefetched at a time
+constexpr std::size_t kElementsAhead = 16;    // of a delta, in flight from memory
 constexpr std::size_t kChunk = 32768;         // elements of the difference held at a time
-constexpr std::size_t kOrderBelow = 2048;     // candidates: below, no histogram is worth its room
+constexpr std::size_t kOrderBelow = 2048;     // candidates: below, a histogram does not pay
 constexpr std::uint32_t kEstimateShift = 18;  // of a key: 32 steps an octave are ordered first
 
 }  // namespace
@@ -46,13 +46,13 @@ base::Result<Choice> DifferenceSource::choose(const Choosing& which,
                 .in_one_pass = is_enough};
 }
 
-// A key that a little more elements than are wanted reach, most likely: that of a rank in a sample.
+// A key that probably a few more elements reach than are wanted: that of a rank in a sample.
 std::uint32_t DifferenceSource::estimate_key(std::size_t sample, std::size_t rank) {
   look_at(sample);
   histogram_.assign(std::size_t{1} << (31 - kEstimateShift), 0);
   for (const float value : sampled_) ++histogram_[key_of(value) >> kEstimateShift];
   const Cut cut = cut_of(histogram_, rank);
-  if (cut.equals == 0) return 1;  // fewer were looked at
+  if (cut.equals == 0) return 1;  // the sample is smaller than the rank
   keys_.clear();
   for (const float value : sampled_) {
     if (key_of(value) >> kEstimateShift == cut.key) keys_.push_back(key_of(value));
@@ -75,11 +75,11 @@ void DifferenceSource::look_at(std::size_t sample) {
   }
 }
 
-// Elements whose magnitude has bits of at least `key_min`: where they are more than the room, only
-// that they are.
+// Finds the elements whose magnitude has bits of at least `key_min`; if they are more than the
+// room, only this fact.
 void DifferenceSource::find(std::uint32_t key_min, std::size_t room) {
   const std::size_t n = size();
-  // What is found beyond the room goes to the same places again.
+  // Elements beyond the room are written to the same places again.
   if (const std::size_t most = room + 1 + std::min(kScan, n) + 1; found_indices_.size() < most) {
     found_indices_.resize(most);
     found_values_.resize(most);
@@ -98,7 +98,7 @@ void DifferenceSource::find(std::uint32_t key_min, std::size_t room) {
   }
 }
 
-// What is above the cut and the first of those on it.
+// Takes the elements above the cut and the first of those on it.
 void DifferenceSource::choose_found(std::size_t count) {
   if (found_count_ <= count) {
     const auto end = static_cast<std::ptrdiff_t>(found_count_);
@@ -120,8 +120,8 @@ void DifferenceSource::choose_found(std::size_t count) {
   }
 }
 
-// Where they are many, a histogram finds the upper half of the key, and only those that have it are
-// ordered.
+// If there are many, a histogram finds the upper half of the key, and only elements with that half
+// are ordered.
 Cut DifferenceSource::cut_of_found(std::size_t count) {
   const std::span<const float> found(found_values_.data(), found_count_);
   keys_.clear();
@@ -156,7 +156,7 @@ void DifferenceSource::for_each_chunk(Use&& use) {
   }
 }
 
-// From two histograms; key 0 where all that is not zero is in.
+// From two histograms; key 0 if everything that is not zero is included.
 Cut DifferenceSource::cut_of_all(std::size_t count) {
   histogram_.assign(kHighKeys, 0);
   for_each_chunk([&](std::size_t, std::span<const float> chunk) {
@@ -178,7 +178,7 @@ Cut DifferenceSource::cut_of_all(std::size_t count) {
   return {high.key << kHalfKeyBits | low.key, low.equals};
 }
 
-// Takes exactly what is chosen, so that ties need no room.
+// Takes exactly the chosen elements, so that ties need no room.
 void DifferenceSource::choose_all(Cut cut, std::size_t count) {
   chosen_.indices.clear();
   chosen_.values.clear();

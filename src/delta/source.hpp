@@ -1,4 +1,4 @@
-// A difference in this process's memory, as deltas are made of it.
+// A difference in this process's memory, from which deltas are made.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,20 @@
 
 namespace starling::delta {
 
-/// Nothing fails. Its memory grows to a few times the elements of a delta, and is used again for
-/// the next difference.
+/// It never fails. Its memory grows to a few times the elements of a delta, and is reused for the
+/// next difference.
 class DifferenceSource final : public DeltaSource {
  public:
   DifferenceSource() = default;
 
-  /// Reads this one from now on, whose vectors outlive its use.
+  /// Reads this difference from now on; its vectors outlive its use.
   void read(const Difference& difference) {
     difference_ = difference;
     hold_.reset();
     is_held_ = false;
   }
-  /// The same of base + offset, which the first choose() holds back, and code() lets go of.
+  /// The same for base + offset: the first choose() holds the difference back, and code() releases
+  /// the sent part.
   void read(const HoldBack& hold, const MirrorView& mirror) {
     read({.base = hold.base, .offset = hold.offset, .mirror = mirror});
     hold_ = hold;
@@ -54,8 +55,8 @@ class DifferenceSource final : public DeltaSource {
   Difference difference_{{}, {}, std::span<const float>()};
   std::optional<HoldBack> hold_;
   bool is_held_ = false;
-  // What was found. The two keep their size, so that they are filled with zeros only when they
-  // grow; found_count_ places of both are used.
+  // The found elements. The two vectors keep their size, so that they are filled with zeros only
+  // when they grow; found_count_ places of both are used.
   std::vector<std::uint32_t> found_indices_;
   std::vector<float> found_values_;
   std::size_t found_count_ = 0;

@@ -32,7 +32,7 @@ int failed(int kind, const char* text) {
   return kind;
 }
 
-/// What a call returns, or what stands for what it throws: nothing crosses into C.
+/// The call's result, or the status that stands for its exception: exceptions never cross into C.
 template <class Call>
 int guarded(Call&& call) noexcept {
   try {
@@ -60,7 +60,7 @@ Tensor tensor(const starling_tensor& tensor) {
   return {text(tensor.name), {tensor.shape, tensor.shape + tensor.rank}};
 }
 
-/// Takes a tensor's values off those that are left.
+/// Takes a tensor's values from the front of those that are left.
 std::vector<float> take(std::span<const float>& left, const Tensor& tensor) {
   const auto too_many = [&] {
     return Error(ErrorKind::usage, fmt::format("buffers: '{}' has more values than the {} left",

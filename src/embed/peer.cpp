@@ -61,7 +61,7 @@ T value_or_throw(base::Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-/// The tensors behind one another; their sizes are checked against `values`. `what` stands in
+/// The tensors one after another; their sizes are checked against `values`. `what` is named in
 /// messages.
 base::Result<std::vector<compute::Tensor>> lay_out(std::span<const Tensor> tensors,
                                                    std::size_t values, std::string_view what) {
@@ -77,7 +77,7 @@ base::Result<std::vector<compute::Tensor>> lay_out(std::span<const Tensor> tenso
                   tensor.name, train::kTensorRankMax);
     }
     const std::size_t left = values - offset;
-    std::size_t size = left == 0 ? 0 : 1;  // of a shape without sides; 0: it does not fit
+    std::size_t size = left == 0 ? 0 : 1;  // of a shape without sides; 0: does not fit
     for (const std::uint32_t side : tensor.shape) {
       size = side == 0 || size > left / side ? 0 : size * side;
     }
@@ -104,7 +104,7 @@ base::Status check_values(std::span<const float> values, std::string_view what) 
   return {};
 }
 
-/// The program's buffers as the exchange takes them.
+/// The program's buffers for the exchange.
 base::Result<exchange::BufferSpec> buffer_spec(std::span<const Buffer> buffers) {
   exchange::BufferSpec spec;
   for (const Buffer& buffer : buffers) {
@@ -121,7 +121,7 @@ base::Result<exchange::BufferSpec> buffer_spec(std::span<const Buffer> buffers) 
   return spec;
 }
 
-/// XXH3 of all that peers must agree on where they send each other buffers.
+/// XXH3 of everything that peers must agree on to send each other buffers.
 std::uint64_t hash_of(std::span<const Buffer> buffers) {
   base::Hasher hasher;
   for (const Buffer& buffer : buffers) {
@@ -138,7 +138,7 @@ struct Layout {
   std::vector<compute::Tensor> buffers;
 };
 
-/// A checkpoint has all of them in one file: better refused now than when it is written.
+/// A checkpoint has all tensors in one file: better refused now than when it is written.
 base::Status check_file(const PeerOptions& options, const Layout& layout) {
   auto views = train::tensor_views(layout.parameters, options.parameters);
   for (const Buffer& buffer : options.buffers) {
@@ -236,7 +236,7 @@ Peer::Impl::Impl(PeerOptions options) : layout(value_or_throw(layout_of(options)
        .signals = false,
        .quiet = options.quiet}));
   start(std::move(task));
-  // A thread that runs when this is not made to the end would end the program.
+  // If the constructor failed while the thread runs, the thread would end the program.
   try {
     value_or_throw(make_worker(std::move(options.evaluate)));
   } catch (const std::exception& error) {
@@ -264,8 +264,8 @@ Peer::Impl::~Impl() {
   }
 }
 
-// On the loop's thread from the beginning, because UCX wants to be called on one. Signals are the
-// program's: its threads take them, not this one.
+// On the loop's thread from the beginning, because UCX must be called on a single thread. Signals
+// belong to the program: its threads take them, not this one.
 void Peer::Impl::start(runtime::Task task) {
   std::promise<base::Status> prepared;
   auto ready = prepared.get_future();
@@ -307,8 +307,8 @@ void Peer::Impl::join() {
 
 Peer::Peer(PeerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 
-// A child of fork() has neither the loop's thread nor a peer that could end: what it has is a copy
-// of the parent's, whose descriptors would be the parent's, too.
+// A child of fork() has neither the loop's thread nor a peer that could end. It has a copy of the
+// parent's peer, whose descriptors are also the parent's.
 Peer::~Peer() {
   if (impl_->process != getpid()) static_cast<void>(impl_.release());
 }

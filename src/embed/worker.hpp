@@ -1,5 +1,5 @@
-// What peer::Worker is for a peer's own trainer, for a program that trains itself: the side of a
-// peer that owns the replica. It returns to the program for each step.
+// The counterpart of peer::Worker for a program that trains by itself: the side of a peer that owns
+// the replica. It returns to the program for each step.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@
 
 namespace starling::embed {
 
-/// One thread, and `port` is its side's.
+/// Used by one thread, which is the trainer's side of `port`.
 class Worker {
  public:
-  /// `evaluate` may be empty. `batch`: samples of a step at first. `first_step`,
-  /// `first_samples`: done before, from a checkpoint.
+  /// `evaluate` may be empty. `batch`: samples of a step at first. `first_step`, `first_samples`:
+  /// steps and samples done before, from a checkpoint.
   Worker(io::TrainerPort& port, exchange::Replica replica, data::SampleOrder order,
          std::uint32_t batch, Evaluate evaluate, peer::Saver saver, base::StepNumber first_step,
          std::uint64_t first_samples);
 
-  /// Runs jobs until a step is due, waiting for them. Nothing once the port is closed.
-  /// Precondition: the last step was done.
+  /// Waits for jobs and runs them until a step is due. Returns nothing once the port is closed.
+  /// Precondition: the last step is done.
   [[nodiscard]] std::optional<Step> next_step();
   /// Precondition: a step is under way.
   void step_done(float loss);
@@ -40,7 +40,7 @@ class Worker {
 
  private:
   void submit(peer::Job job);
-  /// Runs what is waiting of exchanges into outcomes_; false where nothing is.
+  /// Runs waiting exchange jobs into outcomes_; false if there are none.
   bool exchange();
   std::optional<Step> run(const peer::Job& job);
   Step begin_step(float learning_rate);

@@ -26,7 +26,7 @@ tl::unexpected<base::Error> unresolved(const std::string& host, const std::strin
                     why);
 }
 
-/// Asks the system. Where no name server answers that takes half a minute and more.
+/// Asks the system. If no name server answers, this takes half a minute or more.
 base::Result<Lookup::Found> ask_system(const std::string& host) {
   addrinfo wanted{};
   wanted.ai_family = AF_UNSPEC;
@@ -59,7 +59,7 @@ tl::unexpected<base::Error> not_an_address(std::string_view address, const char*
                     base::printable(address, kHostMax), what);
 }
 
-/// What is wrong with the host of an address; nothing: nothing is.
+/// The fault of an address's host; null: none.
 const char* fault_of(std::string_view host) {
   if (host.size() > kHostMax) return "the host name is too long";
   const auto is_plain = [](char c) { return c > ' ' && c <= '~' && c != '[' && c != ']'; };
@@ -68,7 +68,7 @@ const char* fault_of(std::string_view host) {
          "written as xn--...)";
 }
 
-/// An address whose host is not in brackets has colons in it: how it should be written.
+/// How to write an address whose host has colons but no brackets.
 std::string with_brackets(std::string_view host, std::string_view digits) {
   const std::string all = fmt::format("{}:{}", host, digits);
   // The last number may belong to either.
@@ -123,7 +123,7 @@ std::optional<base::IpPort> numeric_address(const HostPort& target) {
   const auto ip = base::Ip::parse(host.substr(0, at));
   if (!ip) return std::nullopt;
   if (at == std::string_view::npos) return base::IpPort{*ip, target.port};
-  // What is no interface of this machine would be taken for none.
+  // The name of an unknown interface would count as no interface.
   const unsigned interface = if_nametoindex(target.host.c_str() + at + 1);
   if (interface == 0 || host.find(':') > at) return std::nullopt;
   return base::IpPort{ip->on_interface(interface), target.port};
@@ -148,7 +148,7 @@ struct Resolver::Answer {
 
 struct Resolver::Answers {
   std::mutex mutex;  ///< guards the others
-  WakeUp* wake;      ///< none once the resolver is gone
+  WakeUp* wake;      ///< null once the resolver is gone
   std::vector<Answer> waiting{};
 
   void add(Answer answer) {
@@ -179,7 +179,7 @@ Resolver::Question& Resolver::question_for(const std::string& host) {
 void Resolver::forget(Lookup& lookup) {
   Question& question = *lookup.question_;
   std::erase(question.waiting, &lookup);
-  // One that is being asked stays: whoever wants to know the same next gets its answer.
+  // A question under way stays: the next lookup of the same name gets its answer.
   if (!question.waiting.empty() || question.asked) return;
   questions_.remove_if([&](const Question& other) { return &other == &question; });
 }
@@ -208,7 +208,7 @@ void Resolver::take_answers() {
     answers.swap(answers_->waiting);
   }
   for (const Answer& answer : answers) {
-    // Out of the list first: who hears the answer may ask again.
+    // Removed from the list first: the answer's receiver may ask again.
     std::list<Question> answered;
     answered.splice(answered.end(), questions_,
                     std::ranges::find(questions_, answer.host, &Question::host));
@@ -218,7 +218,7 @@ void Resolver::take_answers() {
       Lookup& lookup = *waiting.front();
       waiting.erase(waiting.begin());
       lookup.question_ = nullptr;
-      // Out of the lookup, which may be destroyed inside.
+      // Moved out of the lookup, which may be destroyed inside.
       const Lookup::Done done = std::move(lookup.done_);
       done(with_port(answer.found, lookup.port_));
     }

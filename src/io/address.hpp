@@ -1,4 +1,4 @@
-// Addresses as people write them, "host:port", and as sockets want them.
+// Addresses as people write them, "host:port", and as sockets need them.
 #pragma once
 
 #include <cstddef>
@@ -27,31 +27,31 @@ struct HostPort {
 /// "host:port", with brackets around IPv6.
 [[nodiscard]] std::string to_string(const HostPort& target);
 
-/// Splits "host:port", "a.b.c.d:port" and "[2001:db8::1]:port". ":port" is a place to listen: all
+/// Splits "host:port", "a.b.c.d:port" and "[2001:db8::1]:port". ":port" is for listening: all
 /// addresses of this machine ("::"). Errors (network) say what is wrong.
 [[nodiscard]] base::Result<HostPort> parse_address(std::string_view address);
 
-/// The same of an address to dial, which must name a host and a port above 0.
+/// The same for an address to dial, which must name a host and a port above 0.
 [[nodiscard]] base::Result<HostPort> parse_target(std::string_view address);
 
 /// The address if the host is written in numbers; nothing else needs a lookup.
 [[nodiscard]] std::optional<base::IpPort> numeric_address(const HostPort& target);
 
 /// Whether a client is on this machine, by its address and the one that it reached: it comes from a
-/// loopback address, or from the very address that it leads to.
+/// loopback address, or from the address that it reached.
 [[nodiscard]] bool is_own_client(const base::Ip& client, const base::Ip& reached);
 
 /// Finds a host's address, IPv4 if it has one, and waits for the answer: for start-up only.
 [[nodiscard]] base::Result<base::IpPort> resolve_now(const HostPort& target);
 
-/// Addresses of a name that are looked at; further ones are not.
+/// Addresses of a name that are used; further ones are not.
 inline constexpr std::size_t kAddressesPerName = 16;
 
 class Lookup;
 
-/// Asks for the addresses of host names, each once at a time, on threads of its own. The system's
-/// question can be neither bounded in time nor taken back, so nobody waits for these threads: not
-/// this, whose answers they are, nor the end of the program. libuv waits for its own.
+/// Asks for the addresses of host names, each once at a time, on its own threads. The system's
+/// lookup can be neither bounded in time nor cancelled, so neither this class nor the end of the
+/// program waits for these threads. (libuv would wait for its own.)
 class Resolver {
  public:
   /// Threads at a time. Further names wait until one of these has its answer.
@@ -61,7 +61,7 @@ class Resolver {
   explicit Resolver(Loop& loop);
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
-  /// Its lookups must be gone.
+  /// All its lookups must be gone.
   ~Resolver();
 
   [[nodiscard]] Loop& loop() noexcept { return loop_; }
@@ -76,7 +76,7 @@ class Resolver {
     bool asked = false;              ///< by a thread
   };
   struct Answer;
-  /// All that a thread shares with this. The last of them frees it: a thread may outlive this.
+  /// Everything that threads share with this. The last holder frees it: a thread may outlive this.
   struct Answers;
 
   Question& question_for(const std::string& host);
@@ -95,8 +95,8 @@ class Resolver {
 /// forgets the question.
 class Lookup {
  public:
-  /// At least one, each once, at most kAddressesPerName; in the order in which the system would try
-  /// them (RFC 6724).
+  /// At least one, without repeats, at most kAddressesPerName; in the order in which the system
+  /// would try them (RFC 6724).
   using Found = std::vector<base::IpPort>;
   using Done = std::function<void(base::Result<Found>)>;
 
@@ -113,7 +113,7 @@ class Lookup {
   Resolver& resolver_;
   std::uint16_t port_;
   Done done_;
-  Resolver::Question* question_;  ///< none once it is answered
+  Resolver::Question* question_;  ///< null once it is answered
 };
 
 }  // namespace starling::io

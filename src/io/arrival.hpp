@@ -1,4 +1,4 @@
-// How long a frame that comes in parts takes to come, and what of it is here.
+// How long a frame that comes in parts takes to arrive, and how much of it is here.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace starling::io {
 
 class Arrival {
  public:
-  /// So many of its bytes are here.
+  /// `count` more bytes have arrived.
   void add(std::size_t count, base::Time now) {
     if (bytes_ == 0) {
       began_ = told_at_ = now;
@@ -21,7 +21,7 @@ class Arrival {
     untold_ += count;
   }
 
-  /// The bytes since the last part that is worth an event (peer::Arriving), if these are one; else
+  /// The bytes since the last event (peer::Arriving), if they are enough for another one; otherwise
   /// 0.
   [[nodiscard]] std::size_t take_part(base::Time now) {
     if (untold_ < peer::kArrivingMin || now - told_at_ < peer::kArrivingEvery) return 0;
@@ -29,8 +29,8 @@ class Arrival {
     return std::exchange(untold_, 0);
   }
 
-  /// From its first byte to its last: how long those took that came first is not known, and taken
-  /// from the others. 0 where all came together.
+  /// The time from its first byte to its last. The time of the bytes that came first is not known,
+  /// and is estimated from the others. 0 if all came together.
   [[nodiscard]] base::Duration took(base::Time now) const {
     if (bytes_ == first_) return {};
     const double share = static_cast<double>(bytes_) / static_cast<double>(bytes_ - first_);

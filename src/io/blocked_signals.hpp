@@ -1,4 +1,4 @@
-// Threads that are none of the program's business get none of its signals.
+// Keeps the program's signals away from threads that belong to libraries.
 #pragma once
 
 #include <signal.h>

@@ -63,7 +63,7 @@ void Bootstrap::fail(base::Error error) {
   state_ = State::failed;
   failure_ = std::move(error);
   dial_.reset();
-  // The session may have words on it for the other end.
+  // The session may have an explanation for the other end.
   if (carrier_) flush();
 }
 
@@ -72,7 +72,7 @@ void Bootstrap::abort() {
   if (carrier_) carrier_->abort();
 }
 
-// Sends what the session has to say.
+// Sends the session's own output.
 void Bootstrap::flush() {
   if (carrier_->writable() == 0) return;
   session_->output(unsent_);
@@ -96,11 +96,11 @@ void Bootstrap::receive() {
   }
 }
 
-// What follows the preamble stays in the session, for the channel.
+// Bytes after the preamble stay in the session, for the channel.
 base::Status Bootstrap::advance() {
   if (!session_->established()) return {};
   if (!own_.empty()) {
-    session_->output(unsent_);  // what the handshake still has to say goes first
+    session_->output(unsent_);  // the rest of the handshake goes first
     if (auto status = session_->write(own_, unsent_); !status) return status;
     own_.clear();
   }
@@ -131,14 +131,14 @@ void Bootstrap::check() {
   if (carrier_->ended()) fail("the other end ended the handshake");
 }
 
-// Keeps the carrier until the other end has read the last words: closing it with bytes unread
-// would take them back.
+// Keeps the carrier until the other end has read the last message: closing it with unread bytes
+// would discard that message.
 void Bootstrap::linger() {
   if (carrier_ && carrier_->failure() == Carrier::Failure::none && !carrier_->ended()) {
     flush();
     if (unsent_.empty() && !carrier_->end_sent()) static_cast<void>(carrier_->send_end());
     while (carrier_->readable()) received_ += carrier_->take().size();
-    // Nothing can be told over a connection that is not there yet.
+    // Nothing can be sent over a connection that is not there yet.
     if (carrier_->end_sent()) return;
   }
   abort();

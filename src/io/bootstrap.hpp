@@ -1,11 +1,11 @@
-// How a channel comes about. Internal.
+// How a channel is set up. Internal.
 //
 //  1. A carrier: TCP from the dialer to the listener's port, or one that is there already.
-//  2. The session's handshake over it: both ends know whom they talk to.
-//  3. Preambles, one from each end (cells.hpp): version, and what the session is for. Each end
+//  2. The session's handshake over it: both ends know each other's identity.
+//  3. Preambles, one from each end (cells.hpp): version, and the purpose of the session. Each end
 //     sends its own as soon as its session is established.
 //
-// The session goes on from there, with the cells of a link.
+// The session continues from there, with the cells of a link.
 #pragma once
 
 #include <cstdint>
@@ -37,34 +37,34 @@ class Bootstrap {
     working,
     done,    ///< take the channel
     failed,  ///< failure() says why; the other end is being told
-    over,    ///< failed, and nothing is left to tell: see closed()
+    over,    ///< failed, and the other end has been told: see closed()
   };
 
   /// Over the connection that is dialed.
   Bootstrap(std::unique_ptr<TcpDial> dial, std::unique_ptr<Session> session);
-  /// Over a connection that is there, or is being made.
+  /// Over a connection that exists, or is being made.
   Bootstrap(std::unique_ptr<TcpStream> connection, std::unique_ptr<Session> session);
-  /// Over a carrier that is there, or will be. `own` is what this end says; only the end that
-  /// opened the carrier has something to say there.
+  /// Over a carrier that exists, or will. `own` is this end's preamble; only the end that opened
+  /// the carrier has one.
   Bootstrap(CarrierKind kind, std::unique_ptr<Carrier> carrier, std::unique_ptr<Session> session,
             const Preamble& own = {});
   Bootstrap(const Bootstrap&) = delete;
   Bootstrap& operator=(const Bootstrap&) = delete;
 
   State pump();
-  /// Gives up and tells the other end so.
+  /// Gives up and tells the other end.
   void cancel(std::string reason) { fail(std::move(reason)); }
-  /// Cuts what there is, without a word.
+  /// Cuts the carrier, without telling the other end.
   void abort();
   /// After abort(), or when over: may be destroyed.
   [[nodiscard]] bool closed() const noexcept { return !carrier_ || carrier_->closed(); }
 
   [[nodiscard]] CarrierKind kind() const noexcept { return kind_; }
-  /// When done, of a carrier that is a TCP connection with the other end itself.
+  /// When done, if the carrier is a TCP connection with the other end itself.
   [[nodiscard]] const std::optional<Route>& route() const noexcept { return route_; }
-  /// What a deadline that passes now has waited for, in words.
+  /// The cause of a time-out that happens now, in words.
   [[nodiscard]] std::string waiting_for() const;
-  /// Code secret: the ends have not the same.
+  /// Code secret: the ends do not have the same secret.
   [[nodiscard]] const base::Error& failure() const noexcept { return failure_; }
 
   // --- when done ---
@@ -89,12 +89,12 @@ class Bootstrap {
 
   CarrierKind kind_ = CarrierKind::tcp;
   std::unique_ptr<TcpDial> dial_;
-  const TcpStream* tcp_ = nullptr;  ///< the carrier's, if it is one of TCP with the other end
+  const TcpStream* tcp_ = nullptr;  ///< the carrier's, if it is TCP with the other end itself
   std::optional<Route> route_;
   std::unique_ptr<Carrier> carrier_;
   std::unique_ptr<Session> session_;
   base::Buffer own_;   ///< the preamble, until it is sent
-  base::Buffer said_;  ///< what has come of the other end's preamble
+  base::Buffer said_;  ///< received bytes of the other end's preamble
   std::optional<Preamble> other_;
   base::Buffer unsent_;
   State state_ = State::working;

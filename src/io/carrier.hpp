@@ -1,4 +1,5 @@
-// What a link's bytes travel on: ordered bytes between two processes, with a bound on what waits.
+// The transport of a link's bytes: ordered bytes between two processes, with a bound on waiting
+// ones.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,11 @@ namespace starling::io {
 
 inline constexpr std::size_t kMessageMax = 64 * 1024;  ///< bytes that go at once, at most
 
-/// An untrusted pipe: what comes out of it is checked by the session above. Not thread-safe, and
-/// nothing is reported by callback: the owner looks at its carriers in its turn.
+/// An untrusted pipe: the session above checks its bytes. Not thread-safe, and without callbacks:
+/// the owner polls its carriers in its turn.
 class Carrier {
  public:
-  /// Why a carrier came to an end by itself.
+  /// Why a carrier ended by itself.
   enum class Failure : std::uint8_t { none, network, protocol, overflow };
 
   Carrier() = default;
@@ -31,27 +32,27 @@ class Carrier {
   /// Tells the other end that nothing follows. False: not possible yet, try in the next turn.
   [[nodiscard]] virtual bool send_end() = 0;
   [[nodiscard]] virtual bool end_sent() const noexcept = 0;
-  /// Lets the other end know what was taken, where that is worth a message.
+  /// Tells the other end how much was taken, if that is worth a message.
   virtual void send_credit() = 0;
 
   [[nodiscard]] virtual bool readable() const noexcept = 0;
   /// Some of the oldest bytes; needs readable().
   [[nodiscard]] virtual base::Buffer take() = 0;
-  /// The other end sends nothing more and everything it sent was taken.
+  /// The other end sends nothing more, and everything that it sent was taken.
   [[nodiscard]] virtual bool ended() const noexcept = 0;
 
   [[nodiscard]] virtual Failure failure() const noexcept = 0;
   [[nodiscard]] virtual const std::string& failure_text() const noexcept = 0;
 
-  /// Bytes sent that wait in this process, or are not known to be taken by the other end.
+  /// Sent bytes that wait in this process, or are not known to be taken by the other end.
   [[nodiscard]] virtual std::size_t unconsumed() const noexcept = 0;
-  /// Bytes of the carrier's own (headers, credits, ends) since the last call.
+  /// The carrier's own bytes (headers, credits, ends) since the last call.
   [[nodiscard]] virtual std::uint64_t take_overhead_sent() noexcept = 0;
   [[nodiscard]] virtual std::uint64_t take_overhead_received() noexcept = 0;
 
   /// Tears it down at once; what is in flight is lost. Idempotent.
   virtual void abort() = 0;
-  /// After abort(): nothing works on it any more, and it may be destroyed.
+  /// After abort(): nothing uses it any more, and it may be destroyed.
   [[nodiscard]] virtual bool closed() const noexcept = 0;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 // Messages read from one channel before the others get their turn.
 constexpr int kMessagesPerTurn = 8;
-// A cell that announces where the data that follows belongs.
+// A cell that announces the offset of the following data.
 constexpr std::size_t kResumeSize = kCellHeaderSize + sizeof(std::uint64_t) + kRecordOverhead;
 
 std::size_t index(wire::Purpose purpose) { return static_cast<std::size_t>(purpose); }
@@ -31,7 +31,7 @@ base::Status Channel::put_data(std::uint64_t offset, base::ByteView bytes, wire:
   }
   plain_.clear();
   append_cell_header(plain_, CellType::data, bytes.size());
-  // Others like it follow. A carrier holds few of these at a time.
+  // More records like it will follow. A carrier holds few of these at a time.
   if (bytes.size() > kRecordSmall) encrypted_.reserve(kMessageMax);
   plain_.insert(plain_.end(), bytes.begin(), bytes.end());
   const std::size_t before = encrypted_.size();
@@ -77,7 +77,7 @@ Channel::Verdict Channel::receive(ChannelSink& sink) {
   for (int i = 0; i < kMessagesPerTurn && carrier_->readable() && sink.wants_more(); ++i) {
     base::Buffer message = carrier_->take();
     sink.on_raw(message.size());
-    // What the session refuses may be anybody's; what it lets through is the other end's.
+    // Bytes that the session refuses may be anybody's; those that it accepts are the other end's.
     if (auto status = session_->receive(std::move(message)); !status) {
       return fail(Verdict::failed, status.error().text);
     }
@@ -120,7 +120,7 @@ base::Status Channel::read_cells(base::ByteView plain, ChannelSink& sink) {
 }
 
 bool Channel::broken() {
-  if (carrier_->readable()) return false;  // what came before the end counts
+  if (carrier_->readable()) return false;  // bytes before the end still count
   if (carrier_->failure() != Carrier::Failure::none) {
     text_ = carrier_->failure_text();
     return true;

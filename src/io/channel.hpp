@@ -1,4 +1,4 @@
-// One way for a link's bytes: a carrier, the session on it and the cells inside. Internal.
+// One path for a link's bytes: a carrier, the session on it and the cells inside. Internal.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace starling::io {
 
-/// Who hears what comes on a channel. An error ends the link: the other end broke the protocol.
+/// The receiver of a channel's data. An error ends the link: the other end broke the protocol.
 class ChannelSink {
  public:
   ChannelSink() = default;
@@ -29,15 +29,15 @@ class ChannelSink {
   [[nodiscard]] virtual base::Status on_cell(CellType type, base::ByteView cell) = 0;
   /// This many of the carrier's bytes were read.
   virtual void on_raw(std::size_t bytes) = 0;
-  /// False: the link is over, and nothing more is wanted.
+  /// False: the link is over, and needs nothing more.
   [[nodiscard]] virtual bool wants_more() const = 0;
 };
 
-/// Not thread-safe. A channel that has failed is of no use but to be taken down.
+/// Not thread-safe. A channel that has failed can only be taken down.
 class Channel {
  public:
-  /// `session` is established, and the preambles are exchanged. `unsent`: of the session, to be
-  /// given to the carrier first.
+  /// `session` is established, and the preambles are exchanged. `unsent`: the session's bytes to
+  /// give to the carrier first.
   Channel(CarrierKind kind, std::unique_ptr<Carrier> carrier, std::unique_ptr<Session> session,
           base::Buffer unsent = {})
       : kind_(kind),
@@ -55,10 +55,10 @@ class Channel {
   /// `bytes`, at most room(), are at `offset` of the own stream.
   [[nodiscard]] base::Status put_data(std::uint64_t offset, base::ByteView bytes,
                                       wire::Purpose purpose, LinkTraffic& traffic);
-  /// A cell of another type. Only where may_put().
+  /// A cell of another type. Only if may_put().
   [[nodiscard]] base::Status put(base::ByteView cell, LinkTraffic& traffic);
   [[nodiscard]] bool may_put() const noexcept { return carrier_->writable() > 0; }
-  /// Gives to the carrier what was put.
+  /// Gives the put bytes to the carrier.
   void flush(LinkTraffic& traffic);
   [[nodiscard]] std::size_t unconsumed() const noexcept {
     return carrier_->unconsumed() + encrypted_.size();
@@ -71,10 +71,10 @@ class Channel {
     failed,  ///< below the session: anybody in between may have done it
     breach,  ///< inside the session, so by the other end
   };
-  /// Reads what has come, within a turn's share. text() says why where that did not go well.
+  /// Reads the received bytes, within a turn's share. text() says why if that failed.
   [[nodiscard]] Verdict receive(ChannelSink& sink);
   [[nodiscard]] bool readable() const noexcept { return carrier_->readable(); }
-  /// Whether the carrier has come to an end by itself, with everything read; text() says why.
+  /// Whether the carrier has ended by itself, with everything read; text() says why.
   [[nodiscard]] bool broken();
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
   [[nodiscard]] std::uint64_t take_overhead_received() noexcept {
@@ -96,12 +96,12 @@ class Channel {
   std::unique_ptr<Carrier> carrier_;
   std::unique_ptr<Session> session_;
   std::uint64_t sends_at_ = 0;     ///< offset at which the other end expects the next data cell
-  std::uint64_t receives_at_ = 0;  ///< the same of this end
+  std::uint64_t receives_at_ = 0;  ///< the same for this end
   CellReader cells_;
-  base::Buffer plain_;      ///< of a record that is being made
+  base::Buffer plain_;      ///< of the record under construction
   base::Buffer encrypted_;  ///< not yet given to the carrier
   std::string text_;
-  bool drained_ = false;  ///< what came with the preamble was read
+  bool drained_ = false;  ///< the bytes that came with the preamble were read
 };
 
 }  // namespace starling::io

@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::size_t kTakenAt = 4;
 constexpr std::size_t kEndAt = 8;
-/// The other end is told what was taken when this much is untold.
+/// The other end is told when this much has been taken since it was last told.
 constexpr std::uint32_t kTellStep = kCircuitWindow / 4;
-/// On a link on which this much waits nothing of a circuit is put: its own frames come first.
+/// If this much waits on a link, no piece of a circuit is put there: its own frames come first.
 constexpr std::size_t kLinkWaitingMax = 128UL * 1024;
-/// What a relay that was idle may pass on at once.
+/// The bytes that an idle relay may pass on at once.
 constexpr double kBurst = 64.0 * 1024;
 
 base::Buffer circuit_frame(std::uint32_t number, std::uint32_t taken, bool ends,
@@ -50,7 +50,7 @@ class Circuits::End final : public Carrier {
     sent_ += static_cast<std::uint32_t>(data.size());
     post(data);
   }
-  // What ends a circuit is that an end lets go of it.
+  // A circuit ends when an end releases it.
   [[nodiscard]] bool send_end() override { return end_sent_ = true; }
   [[nodiscard]] bool end_sent() const noexcept override { return end_sent_; }
   void send_credit() override {
@@ -118,10 +118,10 @@ class Circuits::End final : public Carrier {
   Circuits& circuits_;
   Leg leg_;
   std::uint32_t sent_ = 0;
-  std::uint32_t granted_ = 0;  ///< of sent_, what the other end has taken
+  std::uint32_t granted_ = 0;  ///< the part of sent_ that the other end has taken
   std::uint32_t arrived_ = 0;
   std::uint32_t taken_ = 0;
-  std::uint32_t told_ = 0;  ///< of taken_, what the other end was told
+  std::uint32_t told_ = 0;  ///< the part of taken_ that the other end was told
   std::deque<base::Buffer> received_;
   bool end_sent_ = false;
   bool end_received_ = false;
@@ -191,7 +191,7 @@ bool Circuits::on_frame(base::LinkId link, base::ByteView payload, base::Time no
   }
   std::size_t from = 0;
   const auto number = relay_of(leg, from);
-  // It ended a moment ago: the other end of the link does not know that yet.
+  // It has just ended: the other end of the link does not know that yet.
   if (!number) return true;
   Relay& relay = relays_[*number];
   relay.heard_at = now;
@@ -233,7 +233,7 @@ void Circuits::relay(base::LinkId a, std::uint32_t number_a, base::LinkId b, std
   relays_.push_back({.legs = {legs[0], legs[1]}, .waiting = {}, .heard_at = now});
 }
 
-/// `silent_leg`: where the news comes from, or whose link is gone.
+/// `silent_leg`: the leg that reported the end, or whose link is gone.
 void Circuits::end_relay(std::size_t number, std::optional<std::size_t> silent_leg) {
   const Relay& relay = relays_[number];
   for (const std::size_t side : {0U, 1U}) {
@@ -249,7 +249,7 @@ void Circuits::earn(base::Time now) {
   earned_at_ = now;
 }
 
-// One piece. False: nothing waits, its link has no room, or the limit is reached.
+// Passes on one piece. False: nothing waits, its link has no room, or the limit is reached.
 bool Circuits::pass_on(Relay& relay, std::size_t from, base::Time now) {
   if (relay.waiting[from].empty()) return false;
   const Leg& to = relay.legs[1 - from];
@@ -288,7 +288,7 @@ bool Circuits::pump(base::Time now) {
   earn(now);
   bool any = false;
   bool some = !relays_.empty();
-  // A piece each in turn, so that one that sends much leaves the others their share.
+  // One piece of each in turn, so that a busy circuit leaves the others their share.
   while (some) {
     some = false;
     for (std::size_t i = 0; i < relays_.size(); ++i) {

@@ -1,16 +1,16 @@
-// Circuits: what two members send each other through a third one, inside frames on the links that
-// each of them has with it. Ends have a carrier each; the relay passes on what it cannot read.
+// Circuits: two members send each other bytes through a third one, inside frames on their links
+// with it. Each end has a carrier; the relay cannot read the bytes that it passes on.
 //
 // A frame of type `circuit` has no metadata. Its payload, little-endian:
 //
 //   offset  size  field
 //   0       4     number of the circuit on this link; the relay replaces it
-//   4       4     bytes that the sender has taken of the other end's, modulo 2^32
-//   8       4     1: the circuit has ended; else 0
+//   4 4 bytes of the other end that the sender has taken, modulo 2^32
+//   8 4 1: the circuit has ended; otherwise 0
 //   12      ..    bytes, at most kCircuitPieceMax
 //
-// An end sends no more than kCircuitWindow that the other end has not taken, so no more than that
-// waits at a relay each way, for links or for the limit of what it passes on.
+// An end sends at most kCircuitWindow that the other end has not taken, so at most that much waits
+// at a relay each way, for links or for its limit.
 #pragma once
 
 #include <array>
@@ -33,12 +33,12 @@ namespace starling::io {
 inline constexpr std::size_t kCircuitHeaderSize = 12;
 inline constexpr std::size_t kCircuitPieceMax = 16UL * 1024;
 inline constexpr std::size_t kCircuitWindow = 256UL * 1024;
-/// A piece without bytes, or with few, counts as this much at a relay.
+/// A piece with no or few bytes counts as this much at a relay.
 inline constexpr std::size_t kCircuitPieceCost = 64;
-/// A relay ends a circuit on which nothing has come for so long.
+/// A relay ends a circuit on which nothing has come for this long.
 using reach::kCircuitIdle;
 
-/// The links under the circuits, as a transport has them.
+/// The links under the circuits, provided by a transport.
 class CircuitLinks {
  public:
   CircuitLinks() = default;
@@ -67,24 +67,25 @@ class Circuits {
   Circuits(const Circuits&) = delete;
   Circuits& operator=(const Circuits&) = delete;
 
-  /// This end of a circuit; nothing if the link has one of that number. Must not outlive this.
+  /// This end of a circuit; null if the link already has one with that number. Must not outlive
+  /// this.
   [[nodiscard]] std::unique_ptr<Carrier> open(base::LinkId link, std::uint32_t number);
-  /// One that cannot be opened: it has ended.
+  /// Reports a circuit that cannot be opened as ended.
   void refuse(base::LinkId link, std::uint32_t number);
-  /// Passes on from now on. An end follows if one of the legs is taken.
+  /// Passes on from now on. An Ended follows if a leg is already in use.
   void relay(base::LinkId a, std::uint32_t number_a, base::LinkId b, std::uint32_t number_b,
              base::Time now);
-  /// Ends one that this peer relays or is an end of.
+  /// Ends a circuit that this peer relays or is an end of.
   void end(base::LinkId link, std::uint32_t number);
 
   /// A frame of type `circuit` came on a link. False: the other end breaks the rules.
   [[nodiscard]] bool on_frame(base::LinkId link, base::ByteView payload, base::Time now);
-  /// All circuits over this link are over.
+  /// Ends all circuits over this link.
   void link_gone(base::LinkId link);
 
-  /// Passes on what may be. True if there is more to do at once.
+  /// Passes on as much as allowed. True if there is more to do at once.
   [[nodiscard]] bool pump(base::Time now);
-  /// When to call pump() if nothing happens before.
+  /// When to call pump(), if nothing happens before.
   [[nodiscard]] base::Time deadline() const noexcept { return deadline_; }
   /// Those that ended since the last call.
   [[nodiscard]] std::vector<Ended> take_ended() { return std::exchange(ended_, {}); }
@@ -115,7 +116,7 @@ class Circuits {
   base::Time earned_at_{};
   std::map<Leg, End*> ends_;
   std::vector<Relay> relays_;
-  std::size_t first_ = 0;  ///< whose turn it is, so that all get alike
+  std::size_t first_ = 0;  ///< whose turn it is, so that all get equal shares
   std::vector<Ended> ended_;
   base::Time deadline_ = base::Time::max();
 };

@@ -27,8 +27,8 @@ namespace http = boost::beast::http;
 struct Connection;
 using Connections = std::list<std::unique_ptr<Connection>>;
 
-/// What every answer says beside its length: a page may load what comes from here and nothing else,
-/// and lies in no other page's frame.
+/// The headers of every answer, beside its length: a page may load only content from here, and may
+/// not be framed by another page.
 constexpr std::string_view kHeaders =
     "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
     "X-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n"
@@ -46,8 +46,8 @@ struct Connection {
   int handles_open = 2;
   bool closing = false;
   std::array<char, Control::kRequestMax> input{};
-  std::size_t received = 0;  ///< bytes of the input that have come
-  std::size_t parsed = 0;    ///< of these, of the header, as far as it was taken
+  std::size_t received = 0;  ///< received bytes of the input
+  std::size_t parsed = 0;    ///< of these, the parsed bytes of the header
   bool own = false;          ///< from this machine
   std::string output;
   const Control::Serve* serve = nullptr;
@@ -59,18 +59,18 @@ struct Connection {
     parser.skip(true);                              // a body is counted, not read
   }
   void close();
-  /// Takes what has come, and answers once that is a request or cannot become one.
+  /// Parses the received bytes, and answers once they are a request or cannot become one.
   void parse();
   void reply(const ControlReply& reply);
-  /// Instead of what was said before.
+  /// Replaces the earlier time-out.
   void close_after(std::uint64_t milliseconds);
-  /// To the request that has come.
+  /// The reply to the received request.
   [[nodiscard]] ControlReply answer() const;
-  /// What must not be served to whoever asked; empty: nothing.
+  /// The reason not to serve this client; empty: none.
   [[nodiscard]] std::string_view refusal() const;
 };
 
-/// Names of headers and of hosts are the same in capitals.
+/// Names of headers and of hosts ignore case.
 std::string lower(std::string_view text) {
   std::string made(text);
   std::ranges::transform(made, made.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -119,18 +119,18 @@ bool is_from_this_machine(const uv_tcp_t& tcp, const Control::IsOwn& is_own) {
   return client && reached && is_own(client->ip, reached->ip);
 }
 
-/// Of a Host header: without the port, and without brackets around IPv6.
+/// The host of a Host header, without the port and without brackets around IPv6.
 std::string_view host_of(std::string_view header) {
   if (!header.starts_with('[')) return header.substr(0, header.find(':'));
   return header.substr(1, header.find(']') - 1);
 }
 
-// A browser sends what a page of somebody else tells it to, and names the page; and where a name of
-// that page's has been made to lead here, the name.
+// A browser sends the requests of other sites' pages, and names the page; and if a name of that
+// page's site has been made to lead here, it sends that name.
 std::string_view Connection::refusal() const {
   const auto& request = parser.get();
   std::string named = lower(host_of(view(request[http::field::host])));
-  if (named.ends_with('.')) named.pop_back();  // of a name that is complete
+  if (named.ends_with('.')) named.pop_back();  // a fully qualified name
   const bool named_here = named.empty() || names->contains(named) || numeric_address({named, 0});
   const bool post = request.method() == http::verb::post;
   const bool from_page = request.count(http::field::origin) > 0;
@@ -142,7 +142,7 @@ std::string_view Connection::refusal() const {
   return {};
 }
 
-/// Names that lead here, whoever answers for names.
+/// Names that lead here, regardless of name servers.
 std::set<std::string> names_of_this_machine(const std::string& listen_host) {
   std::set<std::string> names{"localhost", lower(listen_host)};
   std::array<char, UV_MAXHOSTNAMESIZE> name{};
@@ -157,7 +157,7 @@ std::set<std::string> names_of_this_machine(const std::string& listen_host) {
 
 ControlReply Connection::answer() const {
   const auto& request = parser.get();
-  // Which one is meant is anybody's guess.
+  // It is unclear which one is meant.
   if (request.count(http::field::host) > 1) return error_reply(400, "it names several hosts");
   if (const auto refused = refusal(); !refused.empty()) return error_reply(403, refused);
   const bool post = request.method() == http::verb::post;
@@ -168,7 +168,7 @@ ControlReply Connection::answer() const {
   return (*serve)({post, std::string(target.substr(0, target.find('?')))});
 }
 
-// One request a connection: once it is answered, nothing more is read.
+// One request per connection: once it is answered, nothing more is read.
 void Connection::parse() {
   if (!parser.is_done()) {
     boost::beast::error_code error;
@@ -229,7 +229,7 @@ void Control::Impl::accept() {
   connections.push_back(std::move(connection));
   auto* stream = reinterpret_cast<uv_stream_t*>(&added.tcp);
   const bool taken = uv_accept(reinterpret_cast<uv_stream_t*>(&listener), stream) == 0;
-  // Some are kept for this machine: strangers must not keep its owner from `starling leave`.
+  // Some are reserved for this machine: strangers must not keep its owner from `starling leave`.
   added.own = taken && is_from_this_machine(added.tcp, is_own);
   const std::size_t room = added.own ? kConnectionsMax : kConnectionsMax - kOwnConnections;
   if (!taken || connections.size() > room) return added.close();

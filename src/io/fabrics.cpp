@@ -40,7 +40,7 @@ ucx::Version version_at(base::ByteView bytes, std::size_t at) {
   return {parts[0], parts[1], parts[2]};
 }
 
-/// As an offer has it.
+/// The form of an address in an offer.
 base::Buffer address_bytes(const base::Ip& ip) {
   base::Buffer bytes(kAddressSize);
   bytes[0] = std::byte{ip.is_v6() ? std::uint8_t{1} : std::uint8_t{0}};
@@ -48,8 +48,8 @@ base::Buffer address_bytes(const base::Ip& ip) {
   return bytes;
 }
 
-/// Whether both ends see the same two addresses: where one is translated on the way, whoever is
-/// behind the translator shares it.
+/// Whether both ends see the same two addresses: if one is translated on the way, everybody behind
+/// the translator shares it.
 bool sees_alike(const Route& route, base::ByteView offered) {
   return std::ranges::equal(address_bytes(route.remote.ip), offered.first(kAddressSize)) &&
          std::ranges::equal(address_bytes(route.local.ip), offered.subspan(kAddressSize));
@@ -65,7 +65,7 @@ Fabrics::Fabrics(Loop& loop, FabricKeys keys, bool tls, bool closed)
     : loop_(loop), keys_(std::move(keys)), tls_(tls), closed_(closed) {
   if (keys_.fabric == runfile::kFabricNone || !tls) return;
   if (auto machine = ucx::MachineProof::open()) machine_ = std::move(*machine);
-  // Known at once, it is told to the other ends, which then need not wait for a connection.
+  // If this is known at once, the other ends are told, and need not wait for a connection.
   if (const auto file = ucx::module_to_load(); !file) why_not_ = file.error().text;
 }
 
@@ -73,7 +73,7 @@ Fabrics::~Fabrics() = default;
 
 // --- talking ---
 
-/// What an end proves itself with: bytes of this session alone, and who says it.
+/// The text that an end signs: bytes of only this session, and the prover's role.
 base::Buffer Fabrics::proof_text(const Link& link, Role prover) const {
   base::Buffer text = link.session().shared_bytes();
   text.push_back(static_cast<std::byte>(prover));
@@ -131,7 +131,7 @@ base::Status Fabrics::on_cell(Link& link, Talk& talk, CellType type, base::ByteV
 
 void Fabrics::decide(const Link& link, Talk& talk, const ucx::FabricFacts& known) {
   ucx::FabricFacts facts = known;
-  // Without interfaces, so that no interface here has a link-local one: nobody's fabric.
+  // Without interfaces, so a link-local address matches no interface here, and so no fabric.
   const base::Ip here = link.route()->local.ip.on_interface(0);
   const base::Ip there = link.route()->remote.ip.on_interface(0);
   const auto interfaces = ucx::interface_addresses();
@@ -163,14 +163,14 @@ void Fabrics::decide(const Link& link, Talk& talk, const ucx::FabricFacts& known
   talk.on = on;
   talk.reason = kNotConnected;
   const bool is_there = load();
-  if (link.role() == Role::dialer) return;  // until it hears of the listener's door
+  if (link.role() == Role::dialer) return;  // waits for the listener's door
   talk.waits = true;
   if (!is_there) talk.reason = kLoading;
 }
 
 // --- loading ---
 
-// Begins with it where UCX is first needed, and says whether it is done. Nothing stands still
+// Starts loading when UCX is first needed, and says whether it is done. Nothing stands still
 // meanwhile.
 bool Fabrics::load() {
   if (loaded_ || loading_) return loaded_;
@@ -228,8 +228,8 @@ base::Status Fabrics::on_door(Link& link, Talk& talk, base::ByteView cell) {
   return {};
 }
 
-// The dialer's part. The address is the one that the link goes to, or this machine's own: whatever
-// the other end says, nothing else is connected to.
+// The dialer's part. It connects only to the address that the link goes to, or to this machine's
+// own, regardless of the other end's words.
 void Fabrics::connect(Link& link, Talk& talk, base::Time now, const MakeSession& make_session) {
   const auto give_up = [&](const std::string& why) { on_lost(talk, why, now); };
   const auto fabric = let_in(talk);
@@ -298,7 +298,7 @@ void Fabrics::forget(Talk& talk, base::Time now) {
   talk.token = 0;
   talk.waits = false;
   const auto on = std::exchange(talk.on, std::nullopt);
-  // Others may be let in from the same address.
+  // Other links may need the same address.
   if (!std::exchange(talk.let_in, false)) return;
   Open* const open = find(*on);
   ASSERT(open != nullptr, "a fabric that is used is kept");

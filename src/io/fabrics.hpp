@@ -1,23 +1,23 @@
-// Which links of a transport go over UCX, and how they come to it. Internal.
+// Decides which links of a transport go over UCX, and moves them there. Internal.
 //
-//  1. Once a link is accepted, each end tells what it knows of fabrics (an `offer` cell): the name
+//  1. Once a link is accepted, each end sends its facts about fabrics (an `offer` cell): the name
 //     in its run file, its UCX's version, and a proof of its machine and user.
-//  2. Both ends decide alike (ucx/fabric_choice.hpp). Most links stay where they are, with a
-//     reason.
-//  3. Each end loads UCX, if it has not yet: on a thread of its own, since that may take half a
+//  2. Both ends make the same decision (ucx/fabric_choice.hpp). Most links stay where they are,
+//     with a reason.
+//  3. Each end loads UCX, if it has not yet: on a separate thread, since that may take half a
 //     second (ucx::Loading).
-//  4. The end that was the session's listener lets the other one's address in, and tells it at
-//     which port, with a token (a `door` cell). The other end lets in the first one's, since UCX
+//  4. The end that was the session's listener lets the other end's address in, and tells it the
+//     port and a token (a `door` cell). The other end lets in the first end's address, since UCX
 //     connects back, and connects.
-//  5. On the connection a session of its own begins, whose preamble has the token. Once it is up,
-//     the link has another carrier, and moves there.
+//  5. On the connection, a new session begins, whose preamble has the token. Once it is up, the
+//     link has another carrier, and moves there.
 //
-// Training waits for none of it: what fails leaves the link as it was.
+// Training does not wait for any of this: after a failure, the link stays as it was.
 //
 // Of an offer, little-endian:
 //
 //   offset  size  field
-//   0       2     major version of UCX, 0 where it is not loaded yet
+//   0 2 major version of UCX, 0 if it is not loaded yet
 //   2       2     minor version
 //   4       2     release
 //   6       1     1: this end cannot use UCX
@@ -50,7 +50,7 @@
 
 namespace starling::io {
 
-/// What a run file says of fabrics.
+/// A run file's settings for fabrics.
 struct FabricKeys {
   std::string fabric = "auto";  ///< links.fabric: "auto", "none" or a name
   base::PortRange ports{};      ///< links.fabric_ports
@@ -60,34 +60,34 @@ class Fabrics {
  public:
   /// From an offer or a door to a link's other carrier.
   static constexpr base::Duration kPatience = std::chrono::seconds(5);
-  /// A fabric that no link uses is kept for so long.
+  /// How long an unused fabric is kept.
   static constexpr base::Duration kUnusedMax = std::chrono::seconds(60);
-  /// Fabrics at a time: interfaces of this machine that links are on.
+  /// Fabrics at a time: interfaces of this machine that have links.
   static constexpr std::size_t kFabricsMax = 8;
 
-  /// What the listener tells the dialer.
+  /// The listener's message to the dialer.
   struct Door {
     std::uint64_t token = 0;
     std::uint16_t port = 0;
     ucx::Version version{};
   };
 
-  /// What a link has to do with fabrics. The transport keeps it beside the link.
+  /// A link's state about fabrics. The transport keeps it beside the link.
   struct Talk {
     bool offered = false;
     bool heard = false;
     std::string reason;       ///< why the link does not go over UCX; empty: it may, or it is open
-    std::uint64_t token = 0;  ///< with which its carrier comes to this end; 0: none is awaited
+    std::uint64_t token = 0;  ///< of the carrier that this end awaits; 0: none
     base::Time token_until{};
-    std::optional<ucx::FabricConfig> on;  ///< the fabric that it is to go over
+    std::optional<ucx::FabricConfig> on;  ///< the fabric that it is to use
     base::Ip other;                       ///< the other end there
     bool let_in = false;                  ///< the fabric's filter lets `other` in for it
     bool waits = false;                   ///< for UCX, which is being loaded
-    Door door;                            ///< of a dialer that waits: where it connects to then
+    Door door;                            ///< of a waiting dialer: where it will connect
   };
 
-  /// `tls`, `closed`: links are encrypted, and their ends have proved to have a secret. `loop` must
-  /// outlive it.
+  /// `tls`, `closed`: links are encrypted, and their ends have proved a secret. `loop` must outlive
+  /// it.
   Fabrics(Loop& loop, FabricKeys keys, bool tls, bool closed);
   Fabrics(const Fabrics&) = delete;
   Fabrics& operator=(const Fabrics&) = delete;
@@ -96,14 +96,13 @@ class Fabrics {
 
   /// The link was accepted.
   void begin(Link& link, Talk& talk);
-  /// An offer or a door. Error (protocol): the other end says what makes no sense.
+  /// An offer or a door. Error (protocol): the other end's message makes no sense.
   [[nodiscard]] base::Status on_cell(Link& link, Talk& talk, CellType type, base::ByteView cell);
-  /// To be called for a link that is up whenever it has its turn: does what an offer or a door asks
-  /// for, once UCX is loaded. True if there was something. `make_session` gives one for a new
-  /// carrier.
+  /// Call this for a link that is up whenever it has its turn: it handles an offer or a door, once
+  /// UCX is loaded. True if there was something. `make_session` makes a session for a new carrier.
   using MakeSession = std::function<base::Result<std::unique_ptr<Session>>(Role)>;
   [[nodiscard]] bool go_on(Link& link, Talk& talk, base::Time now, const MakeSession& make_session);
-  /// The link's UCX carrier, or the attempt at it, has come to an end.
+  /// The link's UCX carrier, or the attempt at it, has ended.
   void on_lost(Talk& talk, const std::string& why, base::Time now);
   /// The link is gone.
   void forget(Talk& talk, base::Time now);
@@ -112,11 +111,11 @@ class Fabrics {
   bool progress();
   /// False: there is something to do already, so do not wait.
   [[nodiscard]] bool arm();
-  /// Those who connected since the last call, at most `max`; others are turned away.
+  /// The connections since the last call, at most `max`; others are turned away.
   [[nodiscard]] std::vector<std::unique_ptr<Carrier>> take_incoming(std::size_t max);
-  /// Lets go of fabrics that nobody uses. Returns when to call it again; Time::max(): never.
+  /// Releases unused fabrics. Returns when to call it again; Time::max(): never.
   [[nodiscard]] base::Time drop_unused(base::Time now);
-  /// Lets nobody in any more. Fabrics may be destroyed ucx::kQuiet later.
+  /// Lets in no more connections. Fabrics may be destroyed ucx::kQuiet later.
   void close();
   [[nodiscard]] bool any() const noexcept { return !open_.empty(); }
 
@@ -142,8 +141,8 @@ class Fabrics {
   bool tls_;
   bool closed_;
   std::optional<ucx::MachineProof> machine_;
-  std::string why_not_;  ///< why this end cannot use UCX; empty: nothing is known against it
-  bool loaded_ = false;  ///< UCX is there, or cannot be
+  std::string why_not_;  ///< why this end cannot use UCX; empty: no reason is known
+  bool loaded_ = false;  ///< UCX is loaded, or cannot be
   std::optional<ucx::Loading> loading_;
   std::vector<Open> open_;
 };

@@ -1,5 +1,5 @@
-// How often one host may come to a listener: a handshake costs half a millisecond of the loop's
-// thread, hanging up a tenth of that.
+// Limits how often one host may connect to a listener: a handshake costs half a millisecond of the
+// loop's thread, hanging up a tenth of that.
 #pragma once
 
 #include <vector>
@@ -14,11 +14,11 @@ class HostPace {
  public:
   static constexpr double kEachSecond = 32;
   static constexpr double kBurst = 128;  ///< an office, when its line is back
-  /// Further ones take the place of who came last longest ago.
+  /// A further host replaces the one that has not come for the longest time.
   static constexpr std::size_t kHostsMax = 256;
 
-  /// Whether a connection from there is answered. This machine itself may come as often as it
-  /// likes: who can do that has its processor anyway.
+  /// Whether a connection from there is answered. This machine itself is not limited: a program
+  /// here can use the processor anyway.
   [[nodiscard]] bool take(const base::Ip& from, base::Time now);
 
  private:

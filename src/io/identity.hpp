@@ -1,4 +1,4 @@
-// Who this peer is: an Ed25519 key pair and a certificate that carries it.
+// A peer's identity: an Ed25519 key pair and a certificate that carries it.
 #pragma once
 
 #include <memory>
@@ -21,14 +21,14 @@ struct CertificateDeleter {
 using Key = std::unique_ptr<EVP_PKEY, KeyDeleter>;
 using Certificate = std::unique_ptr<X509, CertificateDeleter>;
 
-/// A key pair with a self-signed certificate made for it. The certificate is only the form in
-/// which TLS carries the public key: its names and dates mean nothing and nobody checks them.
+/// A key pair with a self-signed certificate made for it. The certificate is only the form in which
+/// TLS carries the public key: its names and dates have no meaning and are not checked.
 class Identity {
  public:
-  /// Reads <folder>/key.pem; makes and stores it (mode 0600, whole or not at all) where there is
-  /// none. The folder must exist. Errors (data) name the file, what is wrong and what to do.
+  /// Reads <folder>/key.pem; makes and stores it (mode 0600, whole or not at all) if there is none.
+  /// The folder must exist. Errors (data) name the file, what is wrong and what to do.
   [[nodiscard]] static base::Result<Identity> load_or_create(const std::string& folder);
-  /// A new key that is stored nowhere.
+  /// A new key that is not stored.
   [[nodiscard]] static base::Result<Identity> generate();
 
   [[nodiscard]] const base::PeerId& id() const noexcept { return id_; }

@@ -4,8 +4,7 @@
 
 namespace starling::io {
 
-// What overlaps another stretch is kept whole: it is bounded all the same, and cut when its turn
-// comes.
+// A stretch that overlaps another is kept whole: it is bounded anyway, and cut when its turn comes.
 base::Status Incoming::keep(std::uint64_t offset, base::ByteView bytes) {
   if (waiting_ + bytes.size() > 2 * kWindow) {
     return base::fail(base::ErrorCode::protocol, "the other end sends the same again and again");

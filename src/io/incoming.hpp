@@ -1,5 +1,5 @@
-// The other end's stream of frames, put together from what comes on a link's carriers: each byte
-// once, in order, whatever was sent twice or came early.
+// Puts the other end's stream of frames together from a link's carriers: each byte once, in order,
+// even if bytes were sent twice or came early.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@ class Incoming {
   /// Stretches that may wait for earlier bytes; each begins with a move to another carrier.
   static constexpr std::size_t kStretchesMax = 16;
 
-  /// Offset of the byte that is wanted next: all before it were delivered.
+  /// Offset of the next byte: all before it were delivered.
   [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
   /// Bytes that came before their turn.
   [[nodiscard]] std::size_t waiting() const noexcept { return waiting_; }
 
-  /// `bytes` of the stream from `offset` on have come. Those that are due go to `deliver(view)`,
-  /// which returns a Status that ends this, in order. Error (protocol): more than the window.
+  /// `bytes` of the stream from `offset` on have come. Bytes that are due go in order to
+  /// `deliver(view)`, whose error ends this. Error (protocol): more than the window.
   template <class Deliver>
   [[nodiscard]] base::Status add(std::uint64_t offset, base::ByteView bytes, Deliver&& deliver) {
     const std::uint64_t end = offset + bytes.size();

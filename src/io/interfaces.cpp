@@ -16,13 +16,14 @@ namespace {
 
 /// Ports of a bridge that lead into this machine.
 constexpr std::array<std::string_view, 3> kInnerKinds{"veth", "tun", "dummy"};
-/// Of the rest of the world, one a family: addresses of documentation, so nobody's.
+/// Addresses elsewhere on the internet, one per family: reserved for documentation, so nobody has
+/// them.
 constexpr std::array kElsewhere{"192.0.2.1", "2001:db8::1"};
 constexpr std::uint16_t kDiscardPort = 9;
 
 enum class Use : std::uint8_t { route_global, route, global, local, link_local, inner };
 
-/// Lasting addresses beside a temporary one, of the same network as far as one can tell.
+/// Whether a lasting address and a temporary one are on the same network, as far as one can tell.
 bool beside(const OwnAddress& a, const OwnAddress& b) {
   return a.interface == b.interface && a.address.is_v4() == b.address.is_v4() &&
          a.address.is_global() == b.address.is_global();
@@ -43,7 +44,7 @@ bool may_be_told(const OwnAddress& own, const KnownOfSelf& known, std::span<cons
 }
 
 Use use_of(const OwnAddress& own, std::span<const OwnAddress> all) {
-  // Of a lasting address, too, beside the temporary one from which the machine sends.
+  // Also true for a lasting address beside the temporary one from which the machine sends.
   const bool route = std::ranges::any_of(
       all, [&](const OwnAddress& other) { return other.is_route && beside(own, other); });
   if (route) return own.address.is_global() ? Use::route_global : Use::route;

@@ -67,7 +67,7 @@ std::vector<LanInterface> lan_interfaces() {
     const auto own = ip_port_of(one->ifa_addr);
     if (!own || (one->ifa_flags & IFF_UP) == 0) continue;
     const base::Ip& address = own->ip;
-    // What a segment of IPv6 hears comes from the link-local address, which each interface has.
+    // IPv6 announcements on a segment come from the link-local address, which each interface has.
     if (!address.is_v4() && !address.is_link_local()) continue;
     LanInterface& interface = found.emplace_back(
         LanInterface{.name = one->ifa_name, .address = address, .broadcast = {}});
@@ -143,8 +143,8 @@ base::Result<std::unique_ptr<Lan>> Lan::create(Loop& loop, const Announcement& o
 }
 
 int Lan::open(Socket& socket, const base::Ip& at) {
-  // Several peers of one machine share the port: each hears what is sent to all. IPv4 has a socket
-  // of its own.
+  // Several peers of one machine share the port: each hears packets to all. IPv4 has its own
+  // socket.
   const unsigned flags = UV_UDP_REUSEADDR | (at.is_v4() ? 0U : unsigned{UV_UDP_IPV6ONLY});
   uv_udp_t* handle = &socket.handle;
   int status = uv_udp_bind(handle, RawAddress({at, port_}).get(), flags);
@@ -176,7 +176,7 @@ int Lan::send_to(Socket& socket, const base::Ip& to) {
 void Lan::listen_on(const LanInterface& interface) {
   if (!interface.multicast) return;
   const bool is_v4 = interface.address.is_v4();
-  // Fails where this peer is a member of the group there already.
+  // Fails if this peer is already a member of the group there.
   static_cast<void>(uv_udp_set_membership(is_v4 ? &v4_->handle : &v6_->handle,
                                           is_v4 ? kGroup : kGroup6,
                                           interface.address.text().c_str(), UV_JOIN_GROUP));
@@ -204,7 +204,8 @@ void Lan::announce() {
     const bool is_v4 = interface.address.is_v4();
     if (!is_v4 && !has_v6_) continue;
     listen_on(interface);
-    // Whom it hears it dials by either family. Who dials it must find it at the sender's address.
+    // It dials peers that it hears by either family. Others must be able to dial it at the sender's
+    // address.
     if (is_v4 ? !bound_.is_v4() && !bound_.is_any() : bound_.is_v4()) continue;
     const int best = announce_on(interface);
     sent_[fmt::format("{} ({})", interface.name, interface.address.text())] =
@@ -236,7 +237,7 @@ void Lan::receive(base::ByteView bytes, const base::Ip& from, base::Time now) {
     return;
   }
   const std::string address = to_string(base::IpPort{from, heard->port});
-  // By both: whoever announces another's id does not keep that one from being heard.
+  // By both: a sender that announces another peer's id cannot keep that peer from being heard.
   const std::pair key(heard->id, address);
   const auto known = peers_.find(key);
   if (known == peers_.end()) {

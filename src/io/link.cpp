@@ -7,12 +7,12 @@
 namespace starling::io {
 namespace {
 
-// A record that would carry less than this, of a frame that has more, waits for room.
+// If a record would carry less than this of a frame that has more, it waits for room.
 constexpr std::size_t kRecordMin = 1024;
-// The start of a frame from this size on, kRecordMin bytes, goes as a record of its own: who gets
-// it can tell from the rest how fast the line is. That costs less than a hundredth.
+// For frames from this size on, the first kRecordMin bytes are a separate record, so that the
+// receiver can tell from the rest how fast the line is. That costs less than a hundredth.
 constexpr std::size_t kTimedFrameMin = 4096;
-// The other end is told what was taken when this much is untold.
+// The other end is told when this much has been taken since it was last told.
 constexpr std::uint64_t kTellStep = kWindow / 8;
 
 std::size_t index(wire::Purpose purpose) { return static_cast<std::size_t>(purpose); }
@@ -90,7 +90,7 @@ void Link::finish(LinkEnd end, std::string text) {
   if (bootstrap_) give_up(std::move(bootstrap_));
   for (Joining& joining : joining_) give_up(std::move(joining.bootstrap));
   joining_.clear();
-  // In this order: who sees one connection end may take it that the others have ended.
+  // In this order: an end that sees one connection end may assume that the others have ended.
   std::ranges::sort(channels_, {}, &Channel::kind);
   for (std::unique_ptr<Channel>& channel : channels_) {
     channel->abort();
@@ -140,7 +140,7 @@ std::unique_ptr<Channel> Link::give_channel() {
   return channel;
 }
 
-// --- what it is like ---
+// --- state ---
 
 bool Link::has(CarrierKind kind) const noexcept {
   const auto is = [&](const auto& channel) { return channel->kind() == kind; };
@@ -159,7 +159,7 @@ bool Link::gone() const noexcept {
          std::ranges::all_of(failed_, is_closed);
 }
 
-// Not where they end: a channel may be reading, and have told what ended it.
+// Not at the place where they end: a channel may be reading, and may have caused its own end.
 void Link::release_closed() {
   std::erase_if(retired_, [](const auto& channel) { return channel->closed(); });
   std::erase_if(failed_, [](const auto& bootstrap) { return bootstrap->closed(); });
@@ -167,7 +167,7 @@ void Link::release_closed() {
 
 // --- work ---
 
-/// What the channels tell, for as long as a pump().
+/// Receives from the channels during a pump().
 class Link::Sink final : public ChannelSink {
  public:
   Sink(Link& link, base::Time now, const Reports& reports)
@@ -227,7 +227,7 @@ bool Link::pump_bootstrap(base::Time now) {
       return true;
     case Bootstrap::State::failed:
       if (state_ == State::closing) return false;
-      // A link that never was up has no end to report, but its dial has a reason.
+      // A link that was never up has no end to report, but its dial has a reason.
       verdict_ = Verdict{end_of(bootstrap_->failure().code), bootstrap_->failure().text};
       state_ = State::closing;
       deadline_ = std::min(deadline_, now + kCloseTimeout);
@@ -303,13 +303,13 @@ void Link::drop_broken(const Reports& reports) {
   }
 }
 
-// What was under way on a channel that breaks is sent again on another one, both ways.
+// When a channel breaks, the bytes in flight are sent again on another one, both ways.
 void Link::drop(std::size_t number, const std::string& why, const Reports& reports) {
   if (channels_.size() == 1) return finish(LinkEnd::reset, why);
   std::unique_ptr<Channel> channel = std::move(channels_[number]);
   channels_.erase(channels_.begin() + static_cast<std::ptrdiff_t>(number));
   const CarrierKind kind = channel->kind();
-  const std::string text = why;  // it may be the channel's own
+  const std::string text = why;  // it may belong to the channel
   channel->abort();
   retired_.push_back(std::move(channel));
   out_.rewind();
@@ -363,7 +363,7 @@ base::Status Link::deliver(base::ByteView bytes, base::Time now, const Reports& 
   return {};
 }
 
-// Counts what came up to now for `purpose`, but for `later` bytes that follow a frame's end.
+// Counts the bytes received up to now for `purpose`, except `later` bytes after a frame's end.
 void Link::count_received(wire::Purpose purpose, std::size_t later) {
   const std::uint64_t kept = std::min<std::uint64_t>(later, unattributed_);
   traffic_.received[index(purpose)] += unattributed_ - kept;
@@ -391,13 +391,13 @@ void Link::transmit(base::Time now) {
     channel.flush(traffic_);
     if (out_.position() == before) break;
   }
-  // Sessions and carriers of the others may have something of their own to say.
+  // Sessions and carriers of the other channels may have output of their own.
   for (const auto& other : channels_) {
     if (other.get() != &channel) other->flush(traffic_);
   }
 }
 
-// What the ends have to say to each other beside frames.
+// The cells of a link beside its frames.
 base::Status Link::put_cells(Channel& channel) {
   if (!channel.may_put()) return {};
   const std::uint64_t taken = in_.position();
@@ -412,7 +412,7 @@ base::Status Link::put_cells(Channel& channel) {
   return {};
 }
 
-// Puts what is queued until the carrier has no room for more.
+// Puts queued bytes until the carrier has no room for more.
 base::Status Link::fill(Channel& channel) {
   for (;;) {
     const Outgoing::Next next = out_.next();
@@ -440,7 +440,8 @@ void Link::progress_close() {
     }
     sends_on().flush(traffic_);
   }
-  // Who was asked to close lets the other end hang up: its own answer might be lost otherwise.
+  // An end that was asked to close lets the other end hang up: otherwise its own answer might be
+  // lost.
   if (end_sent_ && ended_by_all() && !ended_by_other_) {
     finish(LinkEnd::closed, "closed by this peer");
   }

@@ -1,11 +1,11 @@
 // One link of a transport: two streams of frames over one or more channels. Internal.
 //
-// Each end's frames are one stream of bytes, and a byte's offset in it is its number. An end sends
-// on one channel at a time, the best it has; each stretch that does not follow the one before on
-// the same channel begins with a cell that says at which offset it is. The other end tells how far
-// it has come. So a link moves from carrier to carrier without a word of agreement: the data
-// simply goes on elsewhere, and the receiver puts it in order. Where a channel breaks, what is not
-// known to have arrived (kWindow at most) is sent again on another one.
+// Each end's frames are one stream of bytes, and a byte's number is its offset in the stream. An
+// end sends on one channel at a time, the best it has. If a stretch does not follow the one before
+// on the same channel, it begins with a cell that states its offset. The other end reports how far
+// it has come. So a link moves from carrier to carrier without any agreement: the data continues
+// elsewhere, and the receiver puts it in order. If a channel breaks, the bytes that are not known
+// to have arrived (at most kWindow) are sent again on another one.
 #pragma once
 
 #include <cstdint>
@@ -30,16 +30,16 @@
 
 namespace starling::io {
 
-/// The states: connecting (the bootstrap) -> up -> closing -> over, any of which may be skipped but
-/// the last. pump() does all work; commands only change what it will do.
+/// The states: connecting (the bootstrap) -> up -> closing -> over. All but the last may be
+/// skipped. pump() does all work; commands only change what it will do.
 class Link {
  public:
-  /// Channels at a time, those that are under way included.
+  /// Channels at a time, including those that are being set up.
   static constexpr std::size_t kChannelsMax = 4;
   /// Cells that wait for a channel, beside those of the streams themselves.
   static constexpr std::size_t kCellsMax = 8;
-  /// Times that an end may ask for what was lost: with a carrier each, so seldom. Each costs the
-  /// other end a window at most.
+  /// How often an end may ask for lost bytes: at most once per carrier, so rarely. Each time costs
+  /// the other end at most a window.
   static constexpr std::size_t kAgainMax = 1024;
 
   enum class State : std::uint8_t { connecting, up, closing, over };
@@ -62,42 +62,42 @@ class Link {
   /// Ends the link now; the first verdict stands.
   void finish(LinkEnd end, std::string text);
 
-  /// While connecting: comes about in another way, within the same time.
+  /// While connecting: tries another way, within the same time.
   void restart(std::unique_ptr<Bootstrap> bootstrap);
-  /// Tells the other end something of carriers. Dropped where kCellsMax wait.
+  /// Sends the other end a cell about carriers. Dropped if kCellsMax wait.
   void put(CellType type, base::ByteView cell);
   /// Another channel to the same peer; the best one is used from now on.
   void add(std::unique_ptr<Channel> channel);
-  /// One that is still under way, until `deadline`.
+  /// A channel that is still being set up, until `deadline`.
   void add(std::unique_ptr<Bootstrap> bootstrap, base::Time deadline);
-  /// Of a link that is up because of a channel that belongs to another one: that channel. This link
-  /// is over then, without a report.
+  /// If this link is up because of a channel that belongs to another link: gives up that channel.
+  /// This link is then over, without a report.
   [[nodiscard]] std::unique_ptr<Channel> give_channel();
 
-  /// What a link tells its owner. All may call the commands above.
+  /// A link's reports to its owner. All may call the commands above.
   struct Reports {
-    /// As TransportHandler::on_frame() and on_part() have it.
+    /// Like TransportHandler::on_frame() and on_part().
     std::function<void(wire::Frame&&, base::Duration took)> frame;
     std::function<void(std::uint8_t type, std::size_t bytes)> part;
     /// A cell of another type than those of the streams.
     std::function<base::Status(CellType type, base::ByteView cell)> cell;
-    /// A channel that was under way or in use is of no use.
+    /// A channel in use, or being set up, was lost.
     std::function<void(CarrierKind kind, const std::string& why)> lost;
   };
-  /// Moves what can be moved. True if there is more to do without a network event.
+  /// Sends and receives what it can. True if there is more to do without a network event.
   [[nodiscard]] bool pump(base::Time now, const Reports& reports);
 
   [[nodiscard]] State state() const noexcept { return state_; }
   [[nodiscard]] std::uint64_t dial() const noexcept { return dial_; }
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] const base::PeerId& peer() const noexcept { return peer_; }
-  /// This end's in the first session; needs `up`.
+  /// This end's role in the first session; needs `up`.
   [[nodiscard]] Role role() const noexcept { return session().role(); }
-  /// What the other end opened the link's first session for; from `up` on.
+  /// The purpose for which the other end opened the link's first session; from `up` on.
   [[nodiscard]] const Preamble& opened() const noexcept { return opened_; }
-  /// Of the connection that the link began with, if it was one.
+  /// The route of the connection with which the link began, if there was one.
   [[nodiscard]] const std::optional<Route>& route() const noexcept { return route_; }
-  /// What this end sends on; needs `up`.
+  /// The carrier on which this end sends; needs `up`.
   [[nodiscard]] CarrierKind carrier() const noexcept { return sends_on().kind(); }
   [[nodiscard]] bool has(CarrierKind kind) const noexcept;
   /// Bytes of frames that wait to be sent.
@@ -105,11 +105,11 @@ class Link {
   /// The session of the first channel; needs `up`.
   [[nodiscard]] const Session& session() const noexcept { return channels_.front()->session(); }
   [[nodiscard]] const LinkTraffic& traffic() const noexcept { return traffic_; }
-  /// Why the link is over, or closed by the other end, as soon as that is known.
+  /// Why the link is over, or was closed by the other end, as soon as that is known.
   [[nodiscard]] const std::optional<Verdict>& verdict() const noexcept { return verdict_; }
   /// When pump() must be called if nothing happens before.
   [[nodiscard]] base::Time deadline() const noexcept;
-  /// Over, and the carriers are let go of: may be destroyed.
+  /// Over, and the carriers are released: may be destroyed.
   [[nodiscard]] bool gone() const noexcept;
 
  private:
@@ -150,18 +150,18 @@ class Link {
   std::vector<std::unique_ptr<Bootstrap>> failed_;  ///< the same
   Outgoing out_;
   Incoming in_;
-  std::uint64_t told_ = 0;       ///< of the other end's stream, what it was told to have been taken
-  std::size_t asked_again_ = 0;  ///< by the other end
-  bool wants_again_ = false;     ///< what was under way to this end may be lost
-  std::vector<base::Buffer> cells_;       ///< to be sent
+  std::uint64_t told_ = 0;           ///< bytes of the other end's stream reported to it as taken
+  std::size_t asked_again_ = 0;      ///< by the other end
+  bool wants_again_ = false;         ///< bytes in flight to this end may be lost
+  std::vector<base::Buffer> cells_;  ///< to be sent
   std::optional<std::uint64_t> ends_at_;  ///< offset at which the other end's stream ends
   bool end_sent_ = false;
   wire::FrameReader reader_;
   Arrival arrival_;  ///< of the frame that is being read
   RecordSize record_size_;
   std::size_t memory_;
-  /// Until when what the state waits for must have come: connecting, that the link is up; closing,
-  /// that everything was sent. Otherwise there is nothing to wait for (Time::max()).
+  /// The deadline of the state: connecting, for the link to be up; closing, for everything to be
+  /// sent. Otherwise there is none (Time::max()).
   base::Time deadline_;
   State state_ = State::connecting;
   std::optional<Verdict> verdict_;

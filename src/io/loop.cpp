@@ -12,11 +12,11 @@
 namespace starling::io {
 namespace {
 
-/// More than a peer opens until it waits for others.
+/// More descriptors than a peer opens until it waits for others.
 constexpr std::size_t kDescriptorsAtStart = 64;
 
-/// Whether so many are left is looked at first: where libuv and UCX find too few for their own
-/// threads and signals, they end the program.
+/// Whether enough descriptors are left; checked first, since libuv and UCX end the program if they
+/// find too few for their own threads and signals.
 bool has_descriptors() {
   std::vector<base::Descriptor> opened;
   while (opened.size() < kDescriptorsAtStart) {
@@ -35,7 +35,8 @@ base::Result<Loop> Loop::create() {
                       "no event loop can be made: {}; allow more open files (ulimit -n)",
                       uv_strerror(failed));
   }
-  // libuv does not keep a write on a connection that the other end has cut from ending the program.
+  // libuv does not protect the program from SIGPIPE when it writes on a connection that the other
+  // end has cut.
   sigset_t cut;
   sigemptyset(&cut);
   sigaddset(&cut, SIGPIPE);

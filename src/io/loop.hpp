@@ -1,4 +1,4 @@
-// The event loop: everything of a peer but training happens on its one thread (libuv).
+// The event loop: everything of a peer except training happens on its one thread (libuv).
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace starling::io {
 
-/// Owns a uv_loop_t. All methods belong to one thread. Handles made on it must be destroyed
-/// before it; the destructor waits for libuv to let go of them and asserts that none is left.
+/// Owns a uv_loop_t. All methods belong to one thread. Handles made on it must be destroyed before
+/// it; the destructor waits for libuv to release them and asserts that none is left.
 class Loop {
  public:
   /// Error (network): this process may open too few further files for a peer.
@@ -23,11 +23,11 @@ class Loop {
   Loop(Loop&&) noexcept = default;
   ~Loop();
 
-  /// Runs callbacks until stop() is called or nothing is left that could call back.
+  /// Runs callbacks until stop() is called or nothing that could call back is left.
   void run();
   /// One turn: waits for at least one event unless there is something to do already.
   void run_once();
-  /// Ends run() after the present turn.
+  /// Ends run() after the current turn.
   void stop();
 
   /// The monotonic clock, read afresh.
@@ -38,7 +38,7 @@ class Loop {
  private:
   explicit Loop(std::unique_ptr<uv_loop_t> loop) noexcept : loop_(std::move(loop)) {}
 
-  std::unique_ptr<uv_loop_t> loop_;  ///< none once this was moved from
+  std::unique_ptr<uv_loop_t> loop_;  ///< null once this was moved from
 };
 
 /// A libuv handle with a callback. libuv uses a handle's memory until its close callback, which is
@@ -67,7 +67,7 @@ class Handle {
     return uv_is_active(reinterpret_cast<const uv_handle_t*>(&block_->handle)) != 0;
   }
 
-  /// What libuv is given as callback; further arguments (events, signal number) are not used.
+  /// The callback for libuv; further arguments (events, signal number) are not used.
   template <class... Args>
   static void call(UvHandle* handle, Args...) {
     static_cast<Block*>(handle->data)->callback();

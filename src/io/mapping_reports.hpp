@@ -1,4 +1,5 @@
-// What the process that maps a port says, taken with care: it reads what a hostile network says.
+// The reports of the process that maps a port, which are not trusted: that process reads bytes from
+// a hostile network.
 #pragma once
 
 #include <cstddef>
@@ -14,31 +15,32 @@
 
 namespace starling::io {
 
-/// Lines in a minute. It has something to say when a mapping comes, is renewed or goes.
+/// Lines in a minute. There is one when a mapping comes, is renewed or goes.
 inline constexpr std::size_t kReportsPerMinute = 24;
-/// A mapping that is not renewed in its lifetime counts for so much longer: it may be late.
+/// A mapping that is not renewed in its lifetime counts for this much longer: the renewal may be
+/// late.
 inline constexpr base::Duration kMappingSlack = std::chrono::seconds(10);
 
-/// Of one process after the other. No clock, no descriptor.
+/// The reports of one process after another. No clock, no descriptor.
 class MappingReports {
  public:
-  /// What it wrote. Error (protocol): what it must not write; the process is to be ended. Lines
-  /// before that count.
+  /// Takes the process's output. Error (protocol): forbidden output; the process must be ended.
+  /// Lines before that count.
   [[nodiscard]] base::Status take(base::ByteView bytes, base::Time now);
-  /// Another process speaks from now on; what is mapped stays until that says something else.
+  /// Another process reports from now on; the mappings stay until it reports others.
   void start_over();
-  /// Drops what was not renewed.
+  /// Drops mappings that were not renewed.
   void expire(base::Time now);
   [[nodiscard]] std::optional<base::Time> next_deadline() const;
 
-  /// "ip:port" where others reach this peer, IPv4 first: those in the internet. A router behind
-  /// another one tells an address that leads there from nowhere else.
+  /// "ip:port" at which others reach this peer, IPv4 first: only internet addresses. A router
+  /// behind another one reports an address that is useless elsewhere.
   [[nodiscard]] std::vector<std::string> addresses() const;
-  /// The same with those that are none of the internet.
+  /// The same, including those that are not internet addresses.
   [[nodiscard]] std::vector<base::IpPort> mapped() const;
-  /// How things stand, for people; empty: nothing was heard yet.
+  /// The current state, for people; empty: no report yet.
   [[nodiscard]] std::string said() const;
-  /// What has changed since the last call, for people.
+  /// The changes since the last call, for people.
   [[nodiscard]] std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 bool is_translated(const Sighting& one) { return one.observed.ip != one.own.ip; }
 
-/// The first pair that left from one port and of which `holds`.
+/// The first pair that left from one port and for which `holds` is true.
 template <class Holds>
 bool find_pair(std::span<const Sighting> all, Nat& nat, Holds holds) {
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -29,7 +29,7 @@ Nat judge_family(std::vector<Sighting> all) {
     if (std::ranges::none_of(all, holds)) return;
     std::erase_if(all, [&](const Sighting& one) { return !holds(one); });
   };
-  // Those on a local network see less of what is in between, if anything.
+  // Hosts on a local network see less of the translation in between, or none.
   keep([](const Sighting& one) { return one.observed.ip.is_global(); });
   keep(is_translated);
   if (!is_translated(all.front())) return {NatKind::none, all.front(), {}};
@@ -38,7 +38,7 @@ Nat judge_family(std::vector<Sighting> all) {
     return a.observed != b.observed &&
            (a.observed.ip.is_global() || a.observed.ip == b.observed.ip);
   };
-  // One host's ports may be told apart by a router that gives each host its own outer port.
+  // Only different hosts count: a router may give each host its own outer port.
   const auto agree = [](const Sighting& a, const Sighting& b) {
     return a.observed == b.observed && a.peer.ip != b.peer.ip;
   };
@@ -65,7 +65,7 @@ std::vector<Nat> judge_nat(std::span<const Sighting> sightings) {
 }
 
 bool is_behind_another(const base::IpPort& mapped, std::span<const Nat> nats) {
-  // IPv6 is let in where it is: what is mapped and what is seen may be two addresses of a machine.
+  // IPv6 is not translated: the mapped and the seen address may be two addresses of one machine.
   if (!mapped.ip.is_v4()) return false;
   if (!mapped.ip.is_global()) return true;
   return std::ranges::any_of(nats, [&](const Nat& nat) {

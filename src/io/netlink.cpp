@@ -16,9 +16,9 @@
 namespace starling::io {
 namespace {
 
-/// The kernel writes no more into one datagram of a dump.
+/// The most that the kernel writes into one datagram of a dump.
 constexpr std::size_t kDatagramMax = 64UL * 1024;
-/// It answers at once.
+/// The kernel answers at once.
 constexpr timeval kPatience{.tv_sec = 1, .tv_usec = 0};
 
 struct Socket {
@@ -31,7 +31,7 @@ struct Socket {
   }
 };
 
-/// Asks for all objects of a kind and hands each to `see`.
+/// Asks for all objects of a kind and passes each to `see`.
 template <class Body, class See>
 void dump(std::uint16_t question, std::uint16_t answer, See see) {
   const Socket socket;
@@ -112,7 +112,7 @@ std::vector<NetLink> net_links() {
 std::vector<NetAddress> net_addresses() {
   std::vector<NetAddress> found;
   dump<ifaddrmsg>(RTM_GETADDR, RTM_NEWADDR, [&](const ifaddrmsg& body, rtattr* all, auto size) {
-    std::optional<base::Ip> local;  // of a point-to-point link IFA_ADDRESS is the other end
+    std::optional<base::Ip> local;  // on a point-to-point link, IFA_ADDRESS is the other end
     std::optional<base::Ip> address;
     std::uint32_t flags = body.ifa_flags;
     for_each(all, size, [&](int type, void* data, std::size_t length) {

@@ -1,5 +1,5 @@
-// The machine's network interfaces and their addresses, as the kernel tells them (rtnetlink(7)):
-// what getifaddrs() leaves out says which of them are worth telling others. Internal.
+// The machine's network interfaces and their addresses, from the kernel (rtnetlink(7)):
+// getifaddrs() leaves out the facts that show which of them are useful to others. Internal.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace starling::io {
 
 struct NetLink {
   std::uint32_t index = 0;
-  std::uint32_t master = 0;  ///< index of the bridge or bond that it is a port of; 0: none
+  std::uint32_t master = 0;  ///< index of the bridge or bond to which it belongs; 0: none
   std::string name;
   std::string kind;  ///< "bridge", "veth", "tun", ...; empty: a card, or loopback
   bool is_running = false;
@@ -23,12 +23,12 @@ struct NetAddress {
   base::Ip address;
   std::uint32_t link = 0;
   bool is_temporary = false;   ///< IPv6: drawn at random for a day (RFC 8981)
-  bool is_deprecated = false;  ///< IPv6: not for new connections any more
+  bool is_deprecated = false;  ///< IPv6: no longer for new connections
 };
 
-/// All there are; none where the kernel does not answer.
+/// All links; none if the kernel does not answer.
 [[nodiscard]] std::vector<NetLink> net_links();
-/// All but those that another machine turned out to have, too.
+/// All addresses, except those that duplicate another machine's.
 [[nodiscard]] std::vector<NetAddress> net_addresses();
 
 }  // namespace starling::io

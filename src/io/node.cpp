@@ -15,13 +15,14 @@ namespace starling::io {
 namespace {
 
 constexpr int kInterruptedExit = 130;
-/// Between two looks at the machine's addresses.
+/// Between two checks of the machine's addresses.
 constexpr base::Duration kInterfacesEvery = std::chrono::seconds(5);
 /// Own addresses over which others came that are remembered.
 constexpr std::size_t kUsedMax = 64;
-/// Without a word of another peer on the local network: then it is said why.
+/// If no other peer is heard on the local network for this long, the log says why.
 constexpr base::Duration kLanSilence = std::chrono::seconds(5);
-/// A page that asked for the history so lately is open, and has the end shown for so long.
+/// A page that asked for the history within this time is open; the peer shows it the end for this
+/// long.
 constexpr base::Duration kWatched = std::chrono::seconds(8);
 constexpr base::Duration kEndShown = std::chrono::seconds(4);
 
@@ -46,7 +47,7 @@ bool is_ignored(int signal) {
 
 }  // namespace
 
-/// What the transport tells the node.
+/// The transport's reports to the node.
 class Node::Handler final : public TransportHandler {
  public:
   explicit Handler(Node& node) : node_(node) {}
@@ -112,7 +113,7 @@ Node::Node(Options options, Loop loop)
 
 Node::~Node() {
   if (!transport_) return;
-  // It never ran.
+  // If it never ran.
   shut_down();
   loop_.run();
   close_handles();
@@ -149,14 +150,14 @@ void Node::open_lan(const base::PeerId& own) {
   if (!opened) return note(base::Severity::warning, opened.error().text);
   lan_ = std::move(*opened);
   lan_timer_ = std::make_unique<Timer>(loop_, [this] {
-    // Who dialed this peer has heard it, though it may not have been heard.
+    // A peer that dialed this one has heard it, even if it was not heard itself.
     if (lan_->heard_any() || !status().links.empty()) return;
     note(base::Severity::warning, lan_->diagnosis());
   });
   lan_timer_->start(kLanSilence);
 }
 
-// What the router says is one address among others: it may lie, and then nobody comes over it.
+// The router's answer is one address among others: if it lies, no peer will come over it.
 void Node::open_port_mapping() {
   if (options_.port_mapper.empty() || transport_->bound().ip.is_loopback()) return;
   port_mapping_ = std::make_unique<PortMapping>(
@@ -166,8 +167,8 @@ void Node::open_port_mapping() {
           .note = [this](const std::string& text) { note(base::Severity::info, text); }});
 }
 
-// A peer may start before its machine has a network, and be carried from one to another. Where
-// there is none, the others could not be told.
+// A peer may start before its machine has a network, and be carried from one to another. Without a
+// network, it could not tell others anyway.
 void Node::look_at_interfaces() {
   interfaces_timer_->start(kInterfacesEvery);
   std::vector<OwnAddress> interfaces = own_addresses();
@@ -185,13 +186,13 @@ void Node::look_at_interfaces() {
   feed(peer::Moved{addresses_});
 }
 
-// An address that nobody can be expected to reach is worth telling once somebody has. It is the one
-// from which this machine answers.
+// An address that others probably cannot reach is worth telling once a peer has reached it. It is
+// the one from which this machine answers.
 void Node::note_comer(const std::string& from) {
   const auto parsed = parse_address(from);
   const auto comer = parsed ? numeric_address(*parsed) : std::nullopt;
   const auto own = comer ? source_to(comer->ip) : std::nullopt;
-  // Who comes from this machine itself could have come over any.
+  // A peer on this machine itself could have come over any address.
   if (!own || *own == comer->ip || std::ranges::count(known_.used, *own) > 0) return;
   if (known_.used.size() == kUsedMax) known_.used.erase(known_.used.begin());
   known_.used.push_back(*own);
@@ -211,7 +212,7 @@ NodeEnd Node::run(std::unique_ptr<peer::Core> core) {
   return std::move(*end_);
 }
 
-// A page asks every two seconds: at once gone, the peer would never say what it has come to.
+// A page asks every two seconds: if the peer were gone at once, the page would never show its end.
 void Node::show_end() {
   if (!history_asked_ || Loop::now() - *history_asked_ > kWatched) return;
   Timer over(loop_, [this] { loop_.stop(); });
@@ -283,8 +284,7 @@ void Node::perform(peer::Send& send) {
   base::Buffer frame = wire::encode(send.message);
   const auto type = static_cast<std::uint8_t>(wire::type_of(send.message));
   if (transport_->send(send.link, std::move(frame), wire::purpose_of(type))) return;
-  // The other end does not read what it is sent, so the link is of no use; its end is reported
-  // to the core by the transport.
+  // The other end does not read, so the link is useless; the transport reports its end to the core.
   transport_->abort(send.link);
 }
 
@@ -304,7 +304,7 @@ void Node::perform(peer::Refused& refused) { options_.observer.refused(refused);
 
 void Node::perform(peer::Finished& finished) {
   end_ = NodeEnd{finished.reason, std::move(finished.error), status()};
-  // The trainer may be in the middle of a long step; nothing it says matters any more.
+  // The trainer may be in the middle of a long step; its outcomes no longer matter.
   trainer_->close();
   shut_down();
 }
@@ -321,11 +321,11 @@ void Node::take_outcomes() {
 
 void Node::on_signal(int number) {
   if (shows_end_) return loop_.stop();
-  // A terminal that closes sends SIGHUP more than once, and timeout(1) SIGTERM: only a person who
-  // presses Ctrl-C again has lost patience.
+  // A terminal that closes sends SIGHUP more than once, and timeout(1) does so with SIGTERM: only a
+  // second Ctrl-C means that a person has lost patience.
   if (number == SIGINT && std::exchange(ctrl_c_, true)) _exit(kInterruptedExit);
   if (std::exchange(interrupted_, true) || end_) return;
-  // A warning, since who pressed Ctrl-C waits to be told.
+  // A warning, since the person who pressed Ctrl-C waits for an answer.
   note(base::Severity::warning, "interrupted: saving and leaving; interrupt again to stop at once");
   feed(peer::Leave{});
 }
@@ -362,7 +362,7 @@ void Node::close_handles() {
   transport_.reset();
   timer_.reset();
   wake_.reset();
-  loop_.run();  // until libuv has let go of all of them
+  loop_.run();  // until libuv has released all of them
 }
 
 }  // namespace starling::io

@@ -22,12 +22,12 @@
 
 namespace starling::io {
 
-/// What whoever runs a node hears of it; on the loop's thread.
+/// A node's reports to its caller; on the loop's thread.
 struct NodeObserver {
   std::function<void(base::Severity, const std::string& text)> note;
   /// A row for the metrics is due.
   std::function<void(const peer::Status&, const peer::Report&)> report;
-  /// Where others are, for the next start.
+  /// Addresses of others, for the next start.
   std::function<void(const std::vector<std::string>& addresses)> remember;
   /// The swarm trains another run.
   std::function<void(const peer::Refused&)> refused;
@@ -36,13 +36,13 @@ struct NodeObserver {
 /// How a node ended.
 struct NodeEnd {
   peer::EndReason reason = peer::EndReason::done;
-  base::Error error;    ///< as peer::Finished has it
+  base::Error error;    ///< as in peer::Finished
   peer::Status status;  ///< at the end, its links still counted
-  LinkTraffic traffic;  ///< of all links there were
+  LinkTraffic traffic;  ///< of all links
 };
 
-/// A peer's event loop with all that is on it: links, timers, the control port, signals. Belongs to
-/// the thread that makes it; trainer() is the trainer thread's.
+/// A peer's event loop with everything on it: links, timers, the control port, signals. Belongs to
+/// the thread that makes it; trainer() belongs to the trainer thread.
 class Node {
  public:
   struct Options {
@@ -50,16 +50,16 @@ class Node {
     NodeObserver observer;
     /// Look for peers of this run on the local network.
     std::optional<wire::RunId> lan;
-    /// At a SIGINT, SIGTERM or SIGHUP the peer leaves; a second SIGINT exits the process with 130
+    /// On a SIGINT, SIGTERM or SIGHUP, the peer leaves; a second SIGINT exits the process with 130
     /// at once.
     bool signals = true;
     std::string http = "127.0.0.1:0";  ///< where the control port is
-    /// The program that has the port mapped on the router, as find_mapper() has it; empty: none.
+    /// The program that maps the port on the router, found by find_mapper(); empty: none.
     std::string port_mapper;
-    /// Addresses that a person gave for this peer: told to others before all others.
+    /// Addresses that a person gave for this peer: told to others first.
     std::vector<std::string> announced;
-    /// Answers the control port's GETs from the status; POSTs to /leave and /checkpoint are the
-    /// node's own.
+    /// Answers the control port's GETs from the status; the node handles POSTs to /leave and
+    /// /checkpoint.
     std::function<ControlReply(const ControlRequest&, const Node&)> serve;
   };
 
@@ -70,17 +70,17 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  /// The "ip:port" that is listened on.
+  /// The "ip:port" on which it listens.
   [[nodiscard]] const std::string& address() const { return transport_->address(); }
-  /// At which others reach this peer as things stand, at least one. While it runs, they are looked
-  /// at every few seconds, and what has changed is told to the swarm.
+  /// The current addresses at which others reach this peer, at least one. While it runs, they are
+  /// checked every few seconds, and the swarm is told of changes.
   [[nodiscard]] const std::vector<std::string>& addresses() const noexcept { return addresses_; }
   [[nodiscard]] const std::string& control_address() const { return control_->address(); }
   /// Nothing: no router is asked, or not yet.
   [[nodiscard]] const PortMapping* port_mapping() const noexcept { return port_mapping_.get(); }
 
-  /// Where the owner of the replica takes its jobs; closed when the peer has ended. Lives as long
-  /// as this.
+  /// Gives the owner of the replica its jobs; closed when the peer has ended. Lives as long as
+  /// this.
   [[nodiscard]] TrainerPort& trainer() noexcept { return *trainer_; }
 
   /// Runs the peer until it ends: done, left or failed. Once. This is the loop thread.
@@ -102,7 +102,7 @@ class Node {
 
   Node(Options options, Loop loop);
   void feed(peer::Event event);
-  /// The address that was dialed, if this end did.
+  /// The address that was dialed, if this end dialed.
   std::optional<std::string> take_dial(std::uint64_t token);
   void act(peer::Outbox& out);
   void open_lan(const base::PeerId& own);
@@ -140,12 +140,12 @@ class Node {
   std::vector<std::unique_ptr<Signal>> signals_;
   std::unique_ptr<Transport> transport_;
   KnownOfSelf known_;
-  std::vector<OwnAddress> interfaces_;  ///< of the machine, at the last look
+  std::vector<OwnAddress> interfaces_;  ///< of the machine, at the last check
   std::vector<std::string> addresses_;
   std::unique_ptr<Timer> interfaces_timer_;
   std::unique_ptr<PortMapping> port_mapping_;
   std::unique_ptr<Lan> lan_;
-  std::unique_ptr<Timer> lan_timer_;  ///< until it is said that nobody was heard
+  std::unique_ptr<Timer> lan_timer_;  ///< until it is reported that no peer was heard
   std::unique_ptr<Control> control_;
   std::unique_ptr<peer::Core> core_;
   std::unique_ptr<TrainerPort> trainer_;

@@ -39,7 +39,7 @@ base::Status Outgoing::taken(std::uint64_t offset) {
     return base::fail(base::ErrorCode::protocol,
                       "the other end claims to have taken bytes that were not sent");
   }
-  if (offset <= taken_) return {};  // it came late, over a carrier that was left
+  if (offset <= taken_) return {};  // it came late, over an earlier carrier
   taken_ = offset;
   while (!frames_.empty() && frames_.front().begin + frames_.front().bytes.size() <= offset) {
     held_ -= frames_.front().bytes.size() + kFrameOverhead;
@@ -59,7 +59,7 @@ void Outgoing::clear() {
   frames_.clear();
   held_ = 0;
   at_ = 0;
-  // As if all of it were taken: the other end may ask for what is gone.
+  // As if all of it were taken: the other end may ask for bytes that are gone.
   taken_ = end_ = position_ = sent_most_;
 }
 

@@ -1,7 +1,7 @@
-// Session without secrecy, for measurements: whoever connects is believed to be who it says.
+// A session without secrecy, for measurements: the claimed identity of the other end is believed.
 //
 // Each end starts with a preface: "STARLING", a byte of version, the 32 bytes of its peer id. The
-// listener answers when it has the dialer's; then frames follow as they are.
+// listener answers when it has the dialer's preface; then frames follow as they are.
 #pragma once
 
 #include <memory>

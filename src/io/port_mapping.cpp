@@ -44,7 +44,7 @@ struct Spawning {
   }
 };
 
-/// Both ends close in programs that this process starts.
+/// Both ends are closed in programs that this process starts.
 bool make_pipe(base::Descriptor& reading, base::Descriptor& writing) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return false;
@@ -111,7 +111,7 @@ void PortMapping::end() {
   restart_.stop();
   expiry_.stop();
   readable_.reset();
-  input_ = base::Descriptor(-1);  // by which it is told
+  input_ = base::Descriptor(-1);  // this tells it
 }
 
 void PortMapping::start() {
@@ -119,7 +119,7 @@ void PortMapping::start() {
   started_ = Loop::now();
   if (auto spawned = spawn(); !spawned) {
     observer_.note(fmt::format("no port is mapped on the router: {}", spawned.error().text));
-    return;  // what is missing now will be missing later
+    return;  // a missing program will still be missing later
   }
   readable_ = std::make_unique<Handle<uv_poll_t>>(
       [this] { read(); },
@@ -146,13 +146,13 @@ base::Status PortMapping::spawn() {
   sigfillset(&all);
   posix_spawnattr_setsigmask(&how.attributes, &none);
   posix_spawnattr_setsigdefault(&how.attributes, &all);
-  // Of its own group: Ctrl-C is this process' to hear.
+  // In its own process group: Ctrl-C is for this process.
   posix_spawnattr_setpgroup(&how.attributes, 0);
   posix_spawnattr_setflags(&how.attributes,
                            POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   std::array<std::string, 3> words{kProgramName, "map-port", listen_};
   std::array<char*, 4> arguments{words[0].data(), words[1].data(), words[2].data(), nullptr};
-  // The libraries of this program may lie where only this says so; nothing else is handed on.
+  // Only this variable may tell where the program's libraries lie; no other is passed on.
   std::string libraries = "LD_LIBRARY_PATH=";
   const char* const set = std::getenv("LD_LIBRARY_PATH");
   if (set != nullptr) libraries += set;
@@ -182,7 +182,7 @@ void PortMapping::read() {
   settle();
 }
 
-/// Tells what has changed, and sets the timer.
+/// Reports changes, and sets the timer.
 void PortMapping::settle() {
   for (const std::string& text : reports_.take_notes()) observer_.note(text);
   expiry_.stop();
@@ -198,12 +198,13 @@ void PortMapping::on_timer() {
   settle();
 }
 
-/// The process is no more after that. `why`: it was not asked to end, and another one follows.
+/// After this, the process is gone. `why`: it was not asked to end, and another one follows.
 void PortMapping::stop(const std::string& why) {
   readable_.reset();
   input_ = base::Descriptor(-1);
   output_ = base::Descriptor(-1);
-  // Who embeds a peer may have waited for it already, and its number may be another one's by now.
+  // The embedding program may have waited for it already, and its number may belong to another
+  // process by now.
   int status = 0;
   if (waitpid(process_, &status, WNOHANG) == 0) {
     kill(process_, SIGKILL);

@@ -1,6 +1,5 @@
-// Has this peer's port mapped on the router, by a process of its own: `starling map-port`. What
-// that reads comes from a network that may be hostile; this reads what the process says, and no
-// more.
+// Lets a separate process, `starling map-port`, map this peer's port on the router. That process
+// reads bytes from a network that may be hostile; this file reads only the process's reports.
 #pragma once
 
 #include <functional>
@@ -19,41 +18,39 @@
 
 namespace starling::io {
 
-/// A process that ends is followed by another one: after the first pause, then each time twice as
-/// long.
+/// The pause before a process that ended is replaced; each further pause is twice as long.
 inline constexpr base::Duration kMapperPause = std::chrono::seconds(5);
 inline constexpr base::Duration kMapperPauseMax = std::chrono::minutes(10);
-/// The process is given so long to remove the mapping when it is told to end.
+/// The time that the process gets to remove the mapping when it is told to end.
 inline constexpr base::Duration kMapperEnd = std::chrono::seconds(2);
 
-/// This program, where it is `starling`.
+/// This program, if it is `starling`.
 inline constexpr char kOwnProgram[] = "/proc/self/exe";
 
-/// The program `starling`, of which a process is started: named by STARLING_PROGRAM, or this
-/// program itself, or where one lies beside it (also ../bin, and in a build folder). Error (usage):
-/// where it was looked for.
+/// The program `starling` for the process: named by STARLING_PROGRAM, or this program itself, or
+/// one beside it (also in ../bin, and in a build folder). Error (usage): names the searched places.
 [[nodiscard]] base::Result<std::string> find_mapper();
 
 /// On the loop's thread. The process ends with that thread.
 class PortMapping {
  public:
   struct Observer {
-    std::function<void()> changed;  ///< addresses() has
+    std::function<void()> changed;  ///< addresses() has changed
     std::function<void(const std::string& text)> note;
   };
 
-  /// `program`: as find_mapper() has it; `listen`: the "ip:port" that is listened on.
+  /// `program`: from find_mapper(); `listen`: the "ip:port" on which the peer listens.
   PortMapping(Loop& loop, std::string program, std::string listen, Observer observer);
   PortMapping(const PortMapping&) = delete;
   PortMapping& operator=(const PortMapping&) = delete;
   /// Waits until the mapping is removed, kMapperEnd at most.
   ~PortMapping();
 
-  /// As MappingReports has them.
+  /// Like MappingReports::addresses().
   [[nodiscard]] std::vector<std::string> addresses() const { return reports_.addresses(); }
   [[nodiscard]] std::vector<base::IpPort> mapped() const { return reports_.mapped(); }
   [[nodiscard]] std::string said() const { return reports_.said(); }
-  /// Has the mapping removed; nothing is reported any more.
+  /// Lets the mapping be removed; nothing more is reported.
   void end();
 
  private:

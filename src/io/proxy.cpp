@@ -29,7 +29,7 @@ std::string in_small_letters(std::string_view text) {
   return small;
 }
 
-/// Percent-encoded text as it is meant; nothing where a '%' stands before no two digits.
+/// Decodes percent-encoded text; nothing if a '%' is not followed by two digits.
 std::optional<std::string> decoded(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -141,7 +141,7 @@ bool ProxyConfig::serves(const HostPort& target) const {
 }
 
 base::Result<ProxyConfig> parse_proxy(std::string_view url) {
-  std::string scheme = "http";  // as curl has it
+  std::string scheme = "http";  // as in curl
   std::string_view rest = url;
   if (const auto end = url.find("://"); end != std::string_view::npos) {
     scheme = in_small_letters(url.substr(0, end));

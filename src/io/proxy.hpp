@@ -1,5 +1,5 @@
-// Through which proxy this peer dials, if through any: chosen from an option and from environment
-// variables as curl does it.
+// The proxy through which this peer dials, if any: chosen from an option and from environment
+// variables, as curl does.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace starling::io {
 
 /// Bytes of a user's name and of a password: SOCKS 5 has no room for more.
 inline constexpr std::size_t kProxyLoginMax = 255;
-/// Entries of NO_PROXY that are looked at; a longer list is an error.
+/// The most entries of NO_PROXY; a longer list is an error.
 inline constexpr std::size_t kNoProxyMax = 256;
 
 struct ProxyConfig {
@@ -42,18 +42,18 @@ struct ProxyConfig {
   [[nodiscard]] bool serves(const HostPort& target) const;
 };
 
-/// Reads "socks5://user:password@host:port"; also socks5h:// and http://, which is meant where no
-/// scheme is given. Default port 1080, as curl has it. Errors (usage) say what is allowed and do
-/// not repeat a password.
+/// Reads "socks5://user:password@host:port"; also socks5h:// and http://, which is the default
+/// scheme. Default port 1080, as in curl. Errors (usage) say what is allowed and do not repeat a
+/// password.
 [[nodiscard]] base::Result<ProxyConfig> parse_proxy(std::string_view url);
 
-/// The value of an environment variable; nothing where it is not set.
+/// The value of an environment variable; nothing if it is not set.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 [[nodiscard]] std::optional<std::string> process_environment(const char* name);
 
-/// `option`: what the command line names; empty: nothing. Then https_proxy and all_proxy, each in
-/// small letters first and then in capitals, and for what it does not serve no_proxy. An empty
-/// variable counts as none. Errors (usage) name the option or the variable.
+/// `option`: the proxy on the command line; empty: none. Then come https_proxy and all_proxy, each
+/// in lower case first and then in upper case, and no_proxy for the exceptions. An empty variable
+/// counts as not set. Errors (usage) name the option or the variable.
 [[nodiscard]] base::Result<std::optional<ProxyConfig>> choose_proxy(
     const std::string& option, const Environment& environment = process_environment);
 

@@ -44,7 +44,7 @@ void put_sized(base::Buffer& bytes, std::string_view text) {
   put(bytes, text);
 }
 
-/// What the codes of a SOCKS reply mean (RFC 1928, section 6), and what to do about it.
+/// The meaning of a SOCKS reply's code (RFC 1928, section 6), and what to do about it.
 std::string reason_of(std::uint8_t code) {
   constexpr std::array<const char*, 9> kReasons{
       "",
@@ -170,7 +170,7 @@ void ProxyTunnel::say_login() {
 
 base::Result<bool> ProxyTunnel::read_login() {
   if (inbox_.size() < 2) return false;
-  // The version of the login is 1, but servers that say 5 are known; the second byte counts.
+  // The login's version is 1, but some servers say 5; only the second byte counts.
   if (inbox_[1] != std::byte{0}) {
     return base::fail(error("it refuses this user and password; are they right?"));
   }
@@ -197,7 +197,7 @@ base::Result<bool> ProxyTunnel::read_reply() {
   if (inbox_.empty()) return false;
   if (at(0) != kSocksVersion) return base::fail(error("its answer is not one of SOCKS 5"));
   if (inbox_.size() < 2) return false;
-  // Some send no address with a refusal.
+  // Some servers send no address with a refusal.
   if (at(1) != 0) return base::fail(error(reason_of(at(1))));
   if (inbox_.size() <= kReplyHead) return false;
   std::size_t size = kReplyHead + sizeof(std::uint16_t);
@@ -239,7 +239,7 @@ base::Result<bool> ProxyTunnel::read_http() {
         error("it does not speak HTTP; is that its port, and the scheme the right "
               "one?"));
   }
-  // Looked for within the bound alone: what follows may be the target's.
+  // Searched only within the bound: later bytes may be the target's.
   const auto end = text.substr(0, kProxyAnswerMax).find(kEnd);
   if (end == std::string_view::npos) {
     if (text.size() < kProxyAnswerMax) return false;

@@ -1,6 +1,6 @@
-// What a proxy has to be told before a connection leads on to its target: SOCKS 5 (RFC 1928, login
-// by RFC 1929) and HTTP CONNECT (RFC 9110, login "Basic"). Bytes in, bytes out; no socket. A proxy
-// is a stranger: all that it says is bounded and checked.
+// The messages to a proxy before a connection leads on to its target: SOCKS 5 (RFC 1928, login by
+// RFC 1929) and HTTP CONNECT (RFC 9110, login "Basic"). Bytes in, bytes out; no socket. A proxy is
+// a stranger: all its answers are bounded and checked.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,25 @@
 
 namespace starling::io {
 
-/// The header of an HTTP answer, at most.
+/// The most bytes of an HTTP answer's header.
 inline constexpr std::size_t kProxyAnswerMax = 8UL * 1024;
 
-/// One connection's way through a proxy. After an error it is of no use any more.
+/// One connection's path through a proxy. Not usable after an error.
 class ProxyTunnel {
  public:
   /// `target`: a name, or an IPv4 or IPv6 address (without brackets), and a port.
   ProxyTunnel(const ProxyConfig& proxy, const HostPort& target);
 
-  /// Appends what has to be sent to the proxy now; first to be called once connected.
+  /// Appends the bytes to send to the proxy now; call it first once connected.
   void output(base::Buffer& bytes);
-  /// What came from it. Errors (network) name the proxy, what it said, and what to do.
+  /// Takes bytes from the proxy. Errors (network) name the proxy, its answer, and what to do.
   [[nodiscard]] base::Status receive(base::ByteView bytes);
-  /// From now on the connection is the target's.
+  /// From now on, the connection leads to the target.
   [[nodiscard]] bool established() const noexcept { return state_ == State::established; }
-  /// What the target itself has said by then; once.
+  /// The bytes that the target itself has sent by then; once.
   [[nodiscard]] base::Buffer take_rest() { return std::move(inbox_); }
-  /// The error where the connection ends before it is established; `why`: the system's, or empty.
+  /// The error if the connection ends before the tunnel is established; `why`: the system's, or
+  /// empty.
   [[nodiscard]] base::Error ended(const std::string& why) const;
 
  private:

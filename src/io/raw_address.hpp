@@ -9,7 +9,7 @@
 
 namespace starling::io {
 
-/// What a socket call is given, of the address's own family.
+/// The argument of a socket call, in the address's own family.
 class RawAddress {
  public:
   explicit RawAddress(const base::IpPort& address) noexcept;
@@ -26,13 +26,14 @@ class RawAddress {
   } address_{};
 };
 
-/// Of what a system call has filled in; nothing for other families, and where there is none.
+/// From an address that a system call has filled in; nothing for other families, and if there is
+/// none.
 [[nodiscard]] std::optional<base::IpPort> ip_port_of(const sockaddr* address) noexcept;
 [[nodiscard]] inline std::optional<base::IpPort> ip_port_of(
     const sockaddr_storage& address) noexcept {
   return ip_port_of(reinterpret_cast<const sockaddr*>(&address));
 }
-/// The same of the answer to getsockname(), getpeername() and their like: `ask(address, size)`.
+/// The same for the result of getsockname(), getpeername() and similar calls: `ask(address, size)`.
 template <class Size = socklen_t, class Ask>
 [[nodiscard]] std::optional<base::IpPort> ip_port_from(const Ask& ask) {
   sockaddr_storage address{};

@@ -17,8 +17,8 @@ struct ContextDeleter {
 };
 using Context = std::unique_ptr<EVP_MD_CTX, ContextDeleter>;
 
-// What comes before the 32 bytes of an Ed25519 key in the DER of its SubjectPublicKeyInfo
-// (RFC 8410): a peer's id is the hash of both.
+// The bytes before the 32 bytes of an Ed25519 key in the DER of its SubjectPublicKeyInfo (RFC
+// 8410): a peer's id is the hash of both.
 constexpr std::array<std::uint8_t, 12> kSpkiHead = {0x30, 0x2a, 0x30, 0x05, 0x06, 0x03,
                                                     0x2b, 0x65, 0x70, 0x03, 0x21, 0x00};
 
@@ -67,7 +67,7 @@ bool RecordSigner::verify(const base::PeerId& id, const wire::PublicKey& key, ba
       EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, public_key.get()) == 1 &&
       EVP_DigestVerify(context.get(), signature.data(), signature.size(), data_of(bytes),
                        bytes.size()) == 1;
-  ERR_clear_error();  // what is wrong with a stranger's signature is no news
+  ERR_clear_error();  // a stranger's wrong signature is not news
   return genuine;
 }
 

@@ -15,11 +15,11 @@
 namespace starling::io {
 namespace {
 
-// Bytes of one read, which grow while more comes than fits.
+// Bytes of one read; they grow while more comes than fits.
 constexpr std::size_t kReadMin = 4UL * 1024;
 constexpr std::size_t kReadMax = 64UL * 1024;
-// The system takes no more than this ahead of what the line carries: what waits in a peer can still
-// be dropped or go another way.
+// The system takes at most this much ahead of the line: bytes that wait in a peer can still be
+// dropped or go another way.
 constexpr int kSystemUnsentMax = 128 * 1024;
 
 tl::unexpected<base::Error> fail_dial(int status) {
@@ -41,7 +41,7 @@ void end_for_all(const uv_tcp_t& socket) noexcept {
 }
 
 int bind_to(uv_tcp_t& socket, const base::IpPort& at) noexcept {
-  // libuv takes IPV6_V6ONLY away, whatever the system's default is.
+  // libuv clears IPV6_V6ONLY, regardless of the system's default.
   const int status = uv_tcp_bind(&socket, RawAddress(at).get(), 0);
   if (status != UV_EAFNOSUPPORT || at.ip.is_v4() || !at.ip.is_any()) return status;
   return uv_tcp_bind(&socket, RawAddress({{}, at.port}).get(), 0);
@@ -93,7 +93,7 @@ struct TcpStream::Socket {
 
   void start() {
     connected = true;
-    // Nothing is sent that somebody does not wait for.
+    // The other end waits for everything that is sent.
     uv_tcp_nodelay(&handle, 1);
     uv_os_fd_t fd = -1;
     if (uv_fileno(reinterpret_cast<const uv_handle_t*>(&handle), &fd) == 0) {
@@ -106,7 +106,7 @@ struct TcpStream::Socket {
     if (reading || ended) return;
     const auto on_alloc = [](uv_handle_t* stream, std::size_t, uv_buf_t* buffer) {
       Socket& socket = of(stream->data);
-      // Where much comes, all of an inbox's room at once.
+      // If much comes, the inbox's whole room at once.
       if (socket.read_size == kReadMax) socket.inbox.reserve(kInboxMax);
       socket.inbox.resize(socket.received + socket.read_size);
       *buffer = uv_buf_init(reinterpret_cast<char*>(socket.inbox.data() + socket.received),
@@ -147,7 +147,7 @@ base::Result<std::unique_ptr<TcpStream>> TcpStream::connect(Loop& loop, const ba
   return made;
 }
 
-// From all addresses a port is harder to get: connections to elsewhere, that are over, hold it.
+// The port at all addresses is harder to get: old connections to other places hold it.
 base::Result<std::unique_ptr<TcpStream>> TcpStream::connect_from(Loop& loop,
                                                                  const base::IpPort& own,
                                                                  const base::IpPort& to) {
@@ -200,7 +200,7 @@ void TcpStream::send(base::Buffer bytes) {
   if (bytes.empty() || !socket_->error.empty()) return;
   uv_buf_t whole =
       uv_buf_init(reinterpret_cast<char*>(bytes.data()), static_cast<unsigned>(bytes.size()));
-  // Mostly the system takes it all at once. An error shows again below.
+  // Usually the system takes all of it at once. An error shows again below.
   const int taken = unsent() == 0 ? uv_try_write(socket_->stream(), &whole, 1) : 0;
   if (taken == static_cast<int>(bytes.size())) return;
   if (taken > 0) bytes.erase(bytes.begin(), bytes.begin() + taken);
@@ -268,7 +268,7 @@ base::Result<std::unique_ptr<TcpListener>> TcpListener::create(Loop& loop, const
   auto* stream = reinterpret_cast<uv_stream_t*>(handle);
   int status = bind_to(*handle, at);
   if (status == 0) {
-    // A connection that failed before it was accepted is nothing to act on: accept() sees none.
+    // A connection that failed before it was accepted needs no action: accept() sees none.
     status = uv_listen(stream, static_cast<int>(kWaitingMax), [](uv_stream_t* listening, int) {
       Handle<uv_tcp_t>::call(reinterpret_cast<uv_tcp_t*>(listening));
     });

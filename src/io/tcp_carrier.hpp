@@ -1,5 +1,5 @@
 // A carrier over one TCP connection: the connection's bytes are the carrier's, with nothing added.
-// TCP itself holds back an end that sends more than is read.
+// TCP itself holds back an end that sends faster than the other reads.
 #pragma once
 
 #include <memory>
@@ -36,7 +36,7 @@ class TcpCarrier final : public Carrier {
   [[nodiscard]] bool closed() const noexcept override { return stream_ == nullptr; }
 
  private:
-  std::unique_ptr<TcpStream> stream_;  ///< none after abort()
+  std::unique_ptr<TcpStream> stream_;  ///< null after abort()
   bool end_sent_ = false;
 };
 

@@ -34,7 +34,7 @@ TcpDial::TcpDial(Resolver& resolver, const HostPort& target,
       timer_(loop_, [this] { next_due_ = true; }) {
   if (proxied_) tunnel_.emplace(*proxy, target);
   const HostPort& first = proxied_ ? proxy->at : target;
-  // No thread is asked for a number: those may all wait for a name server.
+  // A numeric address needs no thread: all threads may be waiting for a name server.
   const auto number = numeric_address(first);
   is_number_ = number.has_value();
   if (number) {
@@ -47,7 +47,7 @@ TcpDial::TcpDial(Resolver& resolver, const HostPort& target,
   });
 }
 
-/// Without the proxy there would be no such error: it is named.
+/// Names the proxy, since the error would not exist without it.
 void TcpDial::fail(base::Error error) {
   failure_ = tunnel_ ? tunnel_->ended(error.text) : std::move(error);
   state_ = State::failed;

@@ -1,5 +1,5 @@
-// From a host's name to one connection, whatever addresses it has: happy eyeballs (RFC 8305).
-// Through a proxy, where there is one. Internal.
+// From a host's name to one connection, with any number of addresses: happy eyeballs (RFC 8305).
+// Through a proxy, if there is one. Internal.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,9 @@ namespace starling::io {
 
 /// Looks the host up, unless it is a number, and connects to its addresses: to the first at once,
 /// to each further one when the one before has failed or has not answered for `stagger`. The first
-/// that answers is taken, the others are closed. Where a proxy serves the target, all this is done
-/// with the proxy, which is then told where to lead: the target's name is for it to look up.
-/// Nothing is reported by callback: pump() in the owner's turn does all work, and the loop is woken
-/// where there is some.
+/// that answers is taken, the others are closed. If a proxy serves the target, all this is done
+/// with the proxy, which is then told the target: it looks up the target's name. There are no
+/// callbacks: pump() in the owner's turn does all work, and the loop is woken if there is some.
 class TcpDial {
  public:
   enum class State : std::uint8_t {
@@ -32,13 +31,13 @@ class TcpDial {
     connected,  ///< take the connection
     failed,     ///< failure() says why
   };
-  /// Addresses of one host that are tried.
+  /// The most addresses of one host that are tried.
   static constexpr std::size_t kAttemptsMax = 8;
   /// RFC 8305, section 5.
   static constexpr base::Duration kStagger = std::chrono::milliseconds(250);
 
-  /// `resolver` must outlive it. `from`: where this process listens; connections leave from
-  /// there that go through no proxy, unless one to the same place has it. Nothing: from any port.
+  /// `resolver` must outlive it. `from`: where this process listens; connections without a proxy
+  /// leave from there, unless another one to the same place uses it. Nothing: from any port.
   TcpDial(Resolver& resolver, const HostPort& target, base::Duration stagger = kStagger)
       : TcpDial(resolver, target, std::nullopt, stagger) {}
   TcpDial(Resolver& resolver, const HostPort& target, const std::optional<ProxyConfig>& proxy,
@@ -53,15 +52,15 @@ class TcpDial {
 
   /// After connected, once.
   [[nodiscard]] std::unique_ptr<TcpStream> take_connection() { return std::move(connection_); }
-  /// After failed: names what was tried, unless the target is one number.
+  /// After failed: names the tried addresses, unless the target is one numeric address.
   [[nodiscard]] const base::Error& failure() const noexcept { return failure_; }
-  /// What a deadline that passes now has waited for, in words.
+  /// The cause of a time-out that happens now, in words.
   [[nodiscard]] std::string waiting_for() const;
 
  private:
   struct Attempt {
     base::IpPort to;
-    std::unique_ptr<TcpStream> stream;  ///< none once it has failed
+    std::unique_ptr<TcpStream> stream;  ///< null once it has failed
     base::Error error;
   };
 
@@ -73,7 +72,7 @@ class TcpDial {
   [[nodiscard]] base::Result<std::unique_ptr<TcpStream>> connect(const base::IpPort& to);
   [[nodiscard]] bool any_under_way() const;
   [[nodiscard]] std::string tried() const;
-  /// Talks with the proxy that is connected.
+  /// Talks with the connected proxy.
   void pass_tunnel();
 
   Loop& loop_;
@@ -92,8 +91,8 @@ class TcpDial {
   base::Error failure_;
 };
 
-/// The families by turns, beginning with that of the first address, each in its order: where one
-/// family leads nowhere, the second attempt is of the other. At most kAttemptsMax.
+/// Alternates between the families, beginning with that of the first address, each in its order: if
+/// one family does not work, the second attempt uses the other. At most kAttemptsMax.
 [[nodiscard]] std::vector<base::IpPort> by_turns(const std::vector<base::IpPort>& found);
 
 }  // namespace starling::io

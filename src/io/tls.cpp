@@ -16,12 +16,12 @@
 namespace starling::io {
 namespace {
 
-constexpr long kCertificatesMax = 4096;  // bytes of what the other end presents
+constexpr long kCertificatesMax = 4096;  // bytes of the other end's certificates
 constexpr std::byte kAdmitted{1};
 constexpr std::byte kTurnedAway{2};
-// What OpenSSL has to say of its own accord once the handshake is over, until there is credit for
-// it: alerts. Nobody here wants new keys; who asks for them over and over, and grants no credit,
-// would fill the memory with answers.
+// OpenSSL's own output once the handshake is over, until there is credit for it: alerts. Peers
+// never request new keys; an end that requests them over and over, and grants no credit, would fill
+// the memory with answers.
 constexpr std::size_t kUnaskedMax = 4096;
 constexpr int kTlsHandshakeRecord = 0x16;
 constexpr int kTlsAlertRecord = 0x15;
@@ -37,7 +37,7 @@ struct SslDeleter {
 };
 using Ssl = std::unique_ptr<SSL, SslDeleter>;
 
-/// Accepts a lone certificate whoever signed it: the peer id is the hash of its key, and TLS
+/// Accepts a single certificate, signed by anybody: the peer id is the hash of its key, and TLS
 /// itself proves that the other end has that key. OpenSSL calls this more than once.
 int accept_any_key(int, X509_STORE_CTX* store) {
   if (X509_STORE_CTX_get_error_depth(store) != 0) return 0;
@@ -45,8 +45,8 @@ int accept_any_key(int, X509_STORE_CTX* store) {
   return 1;
 }
 
-/// The bytes below a session: OpenSSL reads them from where they came in, and puts its records
-/// where they are sent from.
+/// The bytes below a session: OpenSSL reads received bytes in place, and writes its records into
+/// the output stream.
 class Pipe {
  public:
   Pipe() = default;
@@ -54,8 +54,8 @@ class Pipe {
   Pipe& operator=(const Pipe&) = delete;
   ~Pipe() = default;
 
-  /// What OpenSSL has taken of what came before is dropped: mostly all, since it keeps a record
-  /// that has not wholly come.
+  /// Drops the earlier bytes that OpenSSL has taken: usually all, since it keeps incomplete records
+  /// itself.
   void receive(base::Buffer bytes) {
     if (taken_ < in_.size()) {
       bytes.insert(bytes.begin(), in_.begin() + static_cast<std::ptrdiff_t>(taken_), in_.end());
@@ -63,14 +63,14 @@ class Pipe {
     in_ = std::move(bytes);
     taken_ = 0;
   }
-  /// What OpenSSL says goes to the end of `stream`, until it is told to keep it.
+  /// OpenSSL's output goes to the end of `stream`, until it is told to keep it.
   void send_to(base::Buffer& stream) {
     stream.insert(stream.end(), kept_.begin(), kept_.end());
     kept_.clear();
     out_ = &stream;
   }
   void keep() noexcept { out_ = &kept_; }
-  /// Bytes that nobody has asked for yet.
+  /// Kept output that was not requested yet.
   [[nodiscard]] std::size_t kept() const noexcept { return kept_.size(); }
 
   /// A BIO of this, which must outlive it. Null: out of memory.
@@ -249,7 +249,7 @@ class TlsSession final : public Session {
     return exported;
   }
 
-  /// What an end in this role says to show that it has the secret.
+  /// The proof of the secret by an end in this role.
   Proof proof_of(Role role) const {
     const auto exported = exported_as(role == Role::dialer ? "EXPORTER-starling-dialer"
                                                            : "EXPORTER-starling-listener");
@@ -262,7 +262,7 @@ class TlsSession final : public Session {
     return proof;
   }
 
-  /// Listener: whether the dialer may come in, which it is told.
+  /// Listener: decides whether the dialer may come in, and tells it.
   base::Status judge() {
     const Proof expected = proof_of(Role::dialer);
     const bool admitted = CRYPTO_memcmp(said_.data(), expected.data(), expected.size()) == 0;
@@ -311,7 +311,7 @@ class TlsSession final : public Session {
   Pipe pipe_;
   Ssl ssl_;  ///< works on the pipe
   const std::optional<Secret> secret_;
-  base::Buffer said_;  ///< by the other end once the handshake is over: its proof or its verdict
+  base::Buffer said_;  ///< the other end's proof or verdict, after the handshake
   bool heard_ = false;
   bool established_ = false;
   base::PeerId peer_;

@@ -15,11 +15,11 @@ inline constexpr std::size_t kPurposes = static_cast<std::size_t>(wire::Purpose:
 /// Bytes by purpose, indexed by wire::Purpose.
 using Bytes = std::array<std::uint64_t, kPurposes>;
 
-/// Bytes handed to carriers and got from them: encrypted frames and the carriers' own headers (what
-/// UCX, TCP and IP add is not in). Handshakes, credits and cells that are not data count as
-/// `other`. Received bytes count for the frame that ends with them.
+/// Bytes given to carriers and received from them: encrypted frames and the carriers' own headers,
+/// without the overhead of UCX, TCP and IP. Handshakes, credits and cells that are not data count
+/// as `other`. Received bytes count for the frame that ends with them.
 struct LinkTraffic {
-  /// Of all purposes but `relayed`, the last one.
+  /// The sum over all purposes except `relayed`, the last one.
   [[nodiscard]] static std::uint64_t total_of(const Bytes& bytes) noexcept {
     return std::accumulate(bytes.begin(), bytes.end() - 1, std::uint64_t{0});
   }

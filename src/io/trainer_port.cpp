@@ -9,7 +9,7 @@ namespace starling::io {
 
 namespace {
 
-// Nothing bounds how often links change while the owner of the replica does not look.
+// Links may change any number of times while the owner of the replica does not take jobs.
 bool make_room(std::deque<peer::Job>& waiting, const peer::Job& later) {
   const auto* job = std::get_if<exchange::Job>(&later);
   return job == nullptr || exchange::make_room(waiting, *job, [](const peer::Job& item) {

@@ -12,7 +12,7 @@ namespace starling::io {
 namespace {
 
 /// Tells the kernel that this thread computes without pause, so that a waking loop thread, this
-/// peer's or another's on the same machine, runs before it. Failing to is harmless.
+/// peer's or another's on the same machine, runs before it. A failure is harmless.
 void yield_to_waking_threads() noexcept {
   const sched_param parameters{};
   pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameters);

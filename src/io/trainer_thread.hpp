@@ -1,4 +1,4 @@
-// The thread that owns a peer's replica: runs its worker, takes jobs and hands outcomes back.
+// The thread that owns a peer's replica: runs its worker, takes jobs and returns outcomes.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace starling::io {
 
-/// What a peer fails with whose replica or trainer finds no memory.
+/// The error of a peer whose replica or trainer runs out of memory.
 [[nodiscard]] base::Error out_of_memory();
 
 class TrainerThread {
@@ -21,9 +21,8 @@ class TrainerThread {
   /// compiled its model.
   using MakeWorker = std::function<base::Result<std::unique_ptr<peer::Worker>>()>;
 
-  /// Starts the thread. It ends after the job that it is at when `port`, which outlives this, is
-  /// closed. Where memory runs out it hands back out_of_memory(), and
-  /// ends.
+  /// Starts the thread. When `port`, which outlives this, is closed, it ends after its current job.
+  /// If memory runs out, it returns out_of_memory() as an outcome, and ends.
   TrainerThread(TrainerPort& port, MakeWorker make);
   /// Closes the port and waits for the thread.
   ~TrainerThread();

@@ -60,7 +60,7 @@ void Transport::Impl::shutdown(std::function<void()> done) {
 void Transport::Impl::finish_shutdown() {
   if (!done_ || links() > 0 || !failed_dials_.empty()) return;
   if (fabrics_.any()) {
-    // UCX must not lose its listener while a thread of its own takes in a connection.
+    // UCX must not lose its listener while its own thread accepts a connection.
     if (!quiet_at_) {
       fabrics_.close();
       quiet_at_ = Loop::now() + ucx::kQuiet;
@@ -125,7 +125,7 @@ std::uint64_t Transport::Impl::fail_dial(std::string text) {
   return dials_;
 }
 
-// What a dial needs in any case.
+// The parts that every dial needs.
 base::Result<Transport::Impl::Prepared> Transport::Impl::prepare(const std::string& address,
                                                                  Role role) {
   using enum base::ErrorCode;
@@ -224,11 +224,11 @@ bool Transport::Impl::turn() {
   if (now >= fabrics_at_ || fabrics_at_ == base::Time::max())
     fabrics_at_ = fabrics_.drop_unused(now);
   set_timer(now);
-  // Only where nothing is left to do: what is armed wakes the loop.
+  // Only if nothing is left to do: an armed fabric wakes the loop.
   return more || !fabrics_.arm();
 }
 
-// Whoever is not answered is hung up on.
+// Connections that are not answered are closed.
 void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
   if (take_for_punch(tcp)) return;
   const base::IpPort from = tcp->remote_address();
@@ -242,13 +242,13 @@ void Transport::Impl::answer(std::unique_ptr<TcpStream> tcp) {
   slots_[*slot].came_from = from.ip;
 }
 
-// Lets one link work and reports what came of it. True if there is more, or if the handler was
-// called: it may have left commands on links that had their turn.
+// Lets one link work and reports the results. True if there is more, or if the handler was called:
+// it may have left commands on links that had their turn.
 bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
   // By pointer: the handler may dial, which can move the slots but not the links.
   Link* link = slots_[slot].link.get();
   const base::LinkId id{slot, slots_[slot].generation};
-  // In one place, so that functions of it need no memory.
+  // In one object, so that std::functions that refer to it need no memory.
   struct {
     TransportHandler& handler;
     base::LinkId id;
@@ -266,7 +266,7 @@ bool Transport::Impl::pump(std::uint32_t slot, base::Time now) {
     of.handler.on_part(of.id, type, bytes);
   };
   const auto on_cell = [&](CellType type, base::ByteView cell) {
-    of.reported = true;  // a reason may come of it, or a carrier in the next turn
+    of.reported = true;  // a reason may result, or a carrier in the next turn
     return fabrics_.on_cell(*link, slots_[slot].talk, type, cell);
   };
   const auto on_lost = [&](CarrierKind kind, const std::string& why) {

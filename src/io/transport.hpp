@@ -28,20 +28,20 @@ namespace starling::io {
 struct TransportConfig {
   /// "host:port" to listen on; port 0: any. A certain address also pins its network interface.
   std::string listen = "[::]:0";
-  /// Dials leave from the port that is listened on, where they can: so those who are dialed tell
-  /// what a router makes of one port.
+  /// Dials leave from the listening port, if possible: so the dialed peers show how a router
+  /// translates one port.
   bool one_port = false;
-  /// False: no encryption and nothing proves who the other end is. Must be equal at both ends.
+  /// False: no encryption, and no proof of the other end's identity. Must be equal at both ends.
   bool tls = true;
-  /// With `tls`: who has another one, or has none, gets no link.
+  /// With `tls`: an end with another secret, or without one, gets no link.
   std::optional<Secret> secret;
   /// links.fabric of a run file: "auto", "none", or a fabric's name.
   std::string fabric = "auto";
   /// The ports on which UCX may listen.
   base::PortRange fabric_ports{};
-  /// Through which peers are dialed that it serves.
+  /// The proxy through which peers are dialed, if it serves them.
   std::optional<ProxyConfig> proxy{};
-  /// Bytes that may wait on one link to be sent; at least kLinkMemoryMin.
+  /// Bytes that may wait to be sent on one link; at least kLinkMemoryMin.
   std::size_t link_memory = 16UL << 20;
   /// Largest payload of a received frame once the link is accepted.
   std::size_t payload_max = 8UL << 20;
@@ -49,60 +49,62 @@ struct TransportConfig {
   base::Duration handshake_timeout = std::chrono::seconds(5);
   /// Links at a time, those not yet up or not yet gone included.
   std::size_t links_max = 256;
-  /// Bytes a second that this peer passes on for others, all circuits together.
+  /// Bytes a second that this peer passes on for others, over all circuits.
   std::uint64_t relay_limit = 125'000;
 };
 
-/// What a link's bytes travel on now.
+/// The current carrier of a link's bytes.
 struct LinkCarrier {
   CarrierKind kind = CarrierKind::tcp;
-  std::string why;  ///< it is not UCX; empty where it is, or where nothing is to be said
+  std::string why;  ///< why it is not UCX; empty if it is, or if there is nothing to say
 };
 
 inline constexpr std::size_t kLinkMemoryMin = 2UL << 20;
-/// Being dialed by more at a time, before their links are accepted, is refused: in a swarm without
-/// a secret anybody's link comes up. Links that close count, too: they may take their time.
+/// The most incoming links at a time that are not accepted yet; further ones are refused: in a
+/// swarm without a secret, anybody's link comes up. Closing links count, too: they may take their
+/// time.
 inline constexpr std::size_t kStrangersMax = 64;
-/// Of these from one host, before they have shown who they are: others find a place beside it.
+/// Of these, the most from one host before they have shown their identity, so that others find a
+/// place.
 inline constexpr std::size_t kStrangersPerHostMax = 48;
-/// A graceful close sends what is queued for at most this long.
+/// A graceful close sends queued frames for at most this long.
 inline constexpr base::Duration kCloseTimeout = std::chrono::seconds(2);
 
 /// Why a link went down.
 enum class LinkEnd : std::uint8_t {
   closed,  ///< by close(), abort() or the other end's close()
-  /// The connection broke: the other end crashed, or the network did. Or bytes below the session
-  /// are not as they must be, which anybody in between can do.
+  /// The connection broke: the other end crashed, or the network failed. Or bytes below the session
+  /// are wrong, which anybody in between can cause.
   reset,
-  protocol_error,  ///< the other end sent, inside the session, what it must not
-  turned_away,     ///< one of the ends has not the other's secret
-  no_route,        ///< of a dial: this machine has no way to any of the addresses
+  protocol_error,  ///< the other end broke the protocol inside the session
+  turned_away,     ///< an end does not have the other's secret
+  no_route,        ///< of a dial: this machine has no route to any of the addresses
 };
 
 [[nodiscard]] const char* to_string(LinkEnd end) noexcept;
 
-/// What is known of a link when it comes up.
+/// The facts about a link when it comes up.
 struct LinkUp {
   base::PeerId peer;
-  std::uint64_t dial = 0;  ///< what dial() returned; 0 if the other end dialed
-  std::string address;     ///< what was dialed, or `observed`
-  /// The ip:port of both ends of the connection as this machine sees them; empty: it has none with
-  /// the other end itself, but goes over a circuit or through a proxy.
+  std::uint64_t dial = 0;  ///< the result of dial(); 0 if the other end dialed
+  std::string address;     ///< the dialed address, or `observed`
+  /// The ip:port of both ends of the connection as this machine sees them; empty: the link goes
+  /// over a circuit or through a proxy.
   std::string observed;
   std::string local;
   base::LinkId via{};   ///< over a circuit: the link with the relay
   bool opened = false;  ///< over a circuit: this end was told to begin
 };
 
-/// Of a circuit that this peer is an end of or passes on.
+/// The end of a circuit that this peer is an end of or passes on.
 struct CircuitEnd {
-  base::LinkId link;  ///< of a circuit that is passed on, either one
+  base::LinkId link;  ///< of a circuit that is passed on, either link
   std::uint32_t number = 0;
-  std::uint64_t bytes = 0;  ///< that this peer has passed on
+  std::uint64_t bytes = 0;  ///< passed on by this peer
 };
 
-/// What a transport reports; called on the loop thread, never from inside a Transport method.
-/// Every Transport method but the destructor may be called from here.
+/// A transport's reports; called on the loop thread, never from inside a Transport method. Every
+/// Transport method except the destructor may be called from here.
 class TransportHandler {
  public:
   TransportHandler() = default;
@@ -112,14 +114,16 @@ class TransportHandler {
 
   /// A secured link: frames may be sent. A peer may be linked more than once.
   virtual void on_link_up(base::LinkId link, const LinkUp& up) = 0;
-  /// A frame with a right checksum, of a known type or not. Payloads are bounded (see accept()).
-  /// `took`: from its first byte to its last, as far as its parts came one by one; 0: all at once.
+  /// A frame with a correct checksum, of a known or unknown type. Payloads are bounded (see
+  /// accept()). `took`: the time from its first byte to its last, if it came in parts; 0: all at
+  /// once.
   virtual void on_frame(base::LinkId link, wire::Frame&& frame, base::Duration took) = 0;
-  /// Of a frame of this type, which is not complete, so many bytes came: as peer::Arriving has it.
+  /// `bytes` of an incomplete frame of this type have come, as in peer::Arriving.
   virtual void on_part(base::LinkId link, std::uint8_t type, std::size_t bytes) = 0;
-  /// Exactly once after on_link_up; the id names nothing after it (traffic() still works inside).
+  /// Exactly once after on_link_up; afterwards the id is not valid (traffic() still works inside).
   virtual void on_link_down(base::LinkId link, LinkEnd end, const std::string& text) = 0;
-  /// A dial that became no link: unknown host, nobody there, refused, failed handshake, time-out.
+  /// A dial that did not become a link: unknown host, nobody there, refused, failed handshake,
+  /// time-out.
   virtual void on_dial_failed(std::uint64_t dial, LinkEnd end, const std::string& text) = 0;
   /// Once for each open_circuit() and each relay(); the end of a link over it comes first.
   virtual void on_circuit_ended(const CircuitEnd& ended) = 0;
@@ -135,28 +139,28 @@ class Transport {
       TransportHandler& handler);
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
-  /// Cuts what is left, without a report. Not from inside a handler.
+  /// Cuts the remaining links, without a report. Not from inside a handler.
   ~Transport();
 
-  /// The ip:port that is listened on.
+  /// The ip:port on which it listens.
   [[nodiscard]] const std::string& address() const noexcept;
   [[nodiscard]] const base::IpPort& bound() const noexcept;
 
   /// Starts a link to "host:port". The number returned, above 0, comes back in on_link_up or
   /// on_dial_failed, one of which follows within handshake_timeout.
   [[nodiscard]] std::uint64_t dial(const std::string& address);
-  /// The same from the port that is listened on, to a peer that does so toward this one at the same
-  /// moment. `address` is numeric. In TLS the smaller id is the client. A connection of that peer
-  /// that comes in meanwhile from there is this one.
+  /// The same from the listening port, to a peer that does so toward this one at the same moment.
+  /// `address` is numeric. In TLS, the peer with the smaller id is the client. A connection that
+  /// comes in from there meanwhile counts as this one.
   [[nodiscard]] std::uint64_t punch(const std::string& address, const base::PeerId& peer);
 
-  /// A link with `peer` inside frames on the link with a relay, of which `number` says which are
-  /// meant. One end, `opens`, begins. Comes up within handshake_timeout, or ends (CircuitEnd).
+  /// A link with `peer` inside those frames on the link with a relay that have `number`. One end,
+  /// `opens`, begins. Comes up within handshake_timeout, or ends (CircuitEnd).
   void open_circuit(base::LinkId link, std::uint32_t number, const base::PeerId& peer, bool opens);
-  /// Passes on what comes for `number_a` on link `a` as `number_b` on link `b`, and back, within
+  /// Passes on the frames for `number_a` on link `a` as `number_b` on link `b`, and back, within
   /// relay_limit.
   void relay(base::LinkId a, std::uint32_t number_a, base::LinkId b, std::uint32_t number_b);
-  /// Ends one that this peer passes on, by either leg, or is an end of.
+  /// Ends a circuit that this peer passes on, named by either leg, or is an end of.
   void end_circuit(base::LinkId link, std::uint32_t number);
 
   /// Queues a frame made by wire::encode or wire::make_frame. False, and nothing is queued, if
@@ -166,14 +170,14 @@ class Transport {
   /// Raises the bound of received payloads from wire::kPayloadMaxBeforeHello to payload_max.
   void accept(base::LinkId link);
 
-  /// Sends what is queued (kCloseTimeout at most), then closes. No frame is reported any more;
+  /// Sends queued frames (for at most kCloseTimeout), then closes. No more frames are reported;
   /// on_link_down follows.
   void close(base::LinkId link);
   /// Cuts a link at once; on_link_down follows.
   void abort(base::LinkId link);
 
   [[nodiscard]] LinkCarrier carrier(base::LinkId link) const;
-  /// All zero for a link that is no more.
+  /// All zero for a link that is gone.
   [[nodiscard]] LinkTraffic traffic(base::LinkId link) const;
   /// Of all links since the start.
   [[nodiscard]] LinkTraffic traffic() const;

@@ -1,4 +1,4 @@
-// Transport: what its links travel on beside connections of their own.
+// Transport: the carriers of its links other than their own connections.
 #include <algorithm>
 #include <utility>
 
@@ -7,9 +7,9 @@
 
 namespace starling::io {
 
-// The other end's packet came before this end had sent its own: then it is an ordinary connection,
-// and the attempt from here is of no use. Both ends know that they dial each other, so the roles
-// in the session are the same.
+// The other end's packet came before this end had sent its own: then this is an ordinary
+// connection, and the attempt from here is useless. Both ends know that they dial each other, so
+// the roles in the session are the same.
 bool Transport::Impl::take_for_punch(std::unique_ptr<TcpStream>& tcp) {
   const base::IpPort from = tcp->remote_address();
   const auto found = std::ranges::find_if(slots_, [&](const Slot& slot) {
@@ -72,14 +72,14 @@ std::size_t Transport::Impl::awaited_carriers() const {
       std::ranges::count_if(slots_, [](const Slot& slot) { return slot.talk.token != 0; }));
 }
 
-// Whoever comes is a stranger until its session has shown that a link awaits it.
+// A new connection is a stranger until its session has shown that a link awaits it.
 void Transport::Impl::take_ucx_connections(base::Time now) {
   for (Slot& slot : slots_) {
     if (slot.talk.token == 0 || now < slot.talk.token_until) continue;
     fabrics_.on_lost(slot.talk, "the other end did not connect by UCX in time", now);
   }
   if (!fabrics_.any()) return;
-  // A carrier can only be let go of in its time, so each that is taken gets a link.
+  // A carrier can only be released later, so each one that is taken gets a link.
   const std::size_t places = std::min(awaited_carriers(), config_.links_max - links());
   for (std::unique_ptr<Carrier>& carrier : fabrics_.take_incoming(places)) {
     const auto slot = free_slot();
@@ -90,7 +90,7 @@ void Transport::Impl::take_ucx_connections(base::Time now) {
   }
 }
 
-// What came up as a link of its own is another carrier of one that awaits it.
+// The new link is really another carrier of a link that awaits it.
 void Transport::Impl::join(Link& carrier) {
   const std::uint64_t token = carrier.opened().token;
   const auto found = std::ranges::find_if(slots_, [&](const Slot& slot) {

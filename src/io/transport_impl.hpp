@@ -1,4 +1,4 @@
-// The inside of a transport: its links, and what their carriers come from. Internal.
+// The inside of a transport: its links, and the sources of their carriers. Internal.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ class Transport::Impl final : private CircuitLinks {
   struct Slot {
     std::uint32_t generation = 0;
     std::unique_ptr<Link> link;
-    /// What the handler was told of it.
+    /// What was reported to the handler.
     bool up_reported = false;
     bool down_reported = false;
     bool accepted = false;  // by accept()
@@ -107,7 +107,7 @@ class Transport::Impl final : private CircuitLinks {
   [[nodiscard]] std::size_t links() const;
   [[nodiscard]] std::size_t strangers() const;
   [[nodiscard]] bool may_come(const base::Ip& from) const;
-  /// Begins a link; `dial`: its number, 0 where the other end has dialed.
+  /// Begins a link; `dial`: its number, 0 if the other end has dialed.
   void put(std::uint32_t slot, std::uint64_t dial, std::string address,
            std::unique_ptr<Bootstrap> bootstrap);
 
@@ -120,13 +120,13 @@ class Transport::Impl final : private CircuitLinks {
   Timer timer_;
   base::Time timer_at_ = base::Time::max();
   Fabrics fabrics_;
-  base::Time fabrics_at_ = base::Time::max();  ///< when to see which of them are not used
+  base::Time fabrics_at_ = base::Time::max();  ///< when to check which of them are unused
   Circuits circuits_;
   bool stirred_ = false;                ///< a link that had its turn has something to send
-  std::optional<base::Time> quiet_at_;  ///< shutting down: when fabrics may be let go of
+  std::optional<base::Time> quiet_at_;  ///< shutting down: when fabrics may be released
   std::unique_ptr<Turn> turn_;
   std::unique_ptr<TcpListener> listener_;
-  HostPace pace_;  ///< of those who come to it
+  HostPace pace_;  ///< of incoming connections
   std::string address_;
   base::IpPort bound_;  ///< the same in numbers
   std::vector<Slot> slots_;

@@ -23,8 +23,8 @@ Turn::Turn(Loop& loop, std::function<bool()> work)
 void Turn::prepare() {
   int rounds = 0;
   while (rounds < kRoundsMax && work_()) ++rounds;
-  // An active idle handle keeps the loop from waiting: because there is more to do, or because
-  // what was done here is an event that a caller of run_once() waits for.
+  // An active idle handle keeps the loop from waiting: because there is more to do, or because the
+  // work done here is an event that a caller of run_once() waits for.
   if (rounds > 0) {
     uv_idle_start(idle_.raw(), Handle<uv_idle_t>::call<>);
   } else {

@@ -1,4 +1,4 @@
-// The loop's prepare phase as the place where all that the network causes is done.
+// The loop's prepare phase, in which everything that the network causes is done.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace starling::io {
 /// there is, other handles get their turn, but the loop does not wait.
 class Turn {
  public:
-  /// `work`: does what can be done; true if that was anything, or more is left to do.
+  /// `work`: does what it can; true if it did anything, or if more is left to do.
   Turn(Loop& loop, std::function<bool()> work);
 
  private:

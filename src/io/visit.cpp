@@ -22,7 +22,7 @@
 namespace starling::io {
 namespace {
 
-/// Stops the loop after each event, so that whoever runs it looks at what has changed.
+/// Stops the loop after each event, so that the loop's caller can check the changes.
 class Events : public TransportHandler {
  public:
   explicit Events(Loop& loop) : loop_(loop) {}
@@ -58,10 +58,10 @@ class Events : public TransportHandler {
   Loop& loop_;
 };
 
-/// A transport of a key of its own, which is gone for good at the end.
+/// A transport with its own key, which is discarded at the end.
 class Caller {
  public:
-  /// `one_port`: as TransportConfig has it.
+  /// `one_port`: as in TransportConfig.
   [[nodiscard]] static base::Result<std::unique_ptr<Caller>> create(
       Loop& loop, const LinkSecurity& security, TransportHandler& handler,
       const std::string& listen = "[::]:0", bool one_port = false) {
@@ -104,10 +104,11 @@ class Caller {
 /// Announcements that come back do so at once, unless the first ones are lost.
 constexpr base::Duration kLanWait = 3 * kLanFast;
 
-/// More than three protocols take whose requests nobody answers.
+/// More than the time that three protocols take without any answer.
 constexpr base::Duration kMappingTimeout = std::chrono::seconds(20);
 
-/// Runs the loop until `over` holds, or for so long. What may make it hold stops the loop.
+/// Runs the loop until `over` is true, or for at most `patience`. Events that may make it true stop
+/// the loop.
 void run_until(Loop& loop, base::Duration patience, const std::function<bool()>& over) {
   bool late = false;
   Timer timeout(loop, [&] {
@@ -123,7 +124,7 @@ std::optional<base::IpPort> numeric(const std::string& address) {
   return parsed ? numeric_address(*parsed) : std::nullopt;
 }
 
-/// Dials addresses, and talks with whoever answers.
+/// Dials addresses, and talks with the peers that answer.
 class Visit final : public Events {
  public:
   /// Of one address.
@@ -134,13 +135,13 @@ class Visit final : public Events {
     base::LinkId link{};     ///< while something may come on it
     LinkUp up{};
     std::optional<Greeting> greeting{};
-    base::Error failure{};  ///< once nothing more may come, unless it has said all
+    base::Error failure{};  ///< once nothing more may come, unless the peer has answered everything
 
     [[nodiscard]] bool over() const noexcept { return dial == 0 && !link.valid(); }
   };
 
-  /// `wanted`: the run that must be trained there, whose run file is asked for; nothing: any, and
-  /// all calls are to be answered.
+  /// `wanted`: the run that the peer must train, and whose run file is requested; nothing: any run,
+  /// and all calls are to be answered.
   Visit(Loop& loop, std::optional<wire::RunId> wanted) : Events(loop), wanted_(wanted) {}
 
   /// Until the run file is there, or all calls are over.
@@ -177,7 +178,7 @@ class Visit final : public Events {
   void up(base::LinkId link, const LinkUp& linked) override {
     const auto found = std::ranges::find(calls_, linked.dial, &Call::dial);
     if (linked.dial == 0 || found == calls_.end()) {
-      return transport_->abort(link);  // nobody should dial this
+      return transport_->abort(link);  // nobody should dial this transport
     }
     found->dial = 0;
     found->link = link;
@@ -217,7 +218,7 @@ class Visit final : public Events {
     if (call.greeting->observed && own && peer) {
       call.greeting->sighting = {*own, *peer, *call.greeting->observed};
     }
-    // Without a run to wait for it has said all.
+    // Without a run file to wait for, the call is complete.
     if (!wanted_) call.link = {};
   }
 
@@ -250,7 +251,7 @@ class Visit final : public Events {
 
   std::optional<wire::RunId> wanted_;
   Transport* transport_ = nullptr;
-  std::vector<Call> calls_;  ///< one an address, in their order
+  std::vector<Call> calls_;  ///< one per address, in their order
   std::optional<std::string> run_file_;
 };
 
@@ -370,7 +371,7 @@ base::Result<PortMapped> check_port_mapping(const std::string& listen, const std
                              ++said;
                              loop->stop();
                            }});
-  // At all addresses there are two families, of which each has its answer.
+  // All addresses means two families, and each has its own answer.
   const std::size_t families = at->ip.is_any() && at->ip.is_v6() ? 2 : 1;
   run_until(*loop, kMappingTimeout, [&] { return said >= families; });
   made.outer = mapping.mapped();
@@ -381,7 +382,7 @@ base::Result<PortMapped> check_port_mapping(const std::string& listen, const std
 base::Status check_lan() {
   auto loop = Loop::create();
   if (!loop) return base::fail(std::move(loop.error()));
-  // Two peers that nobody else has heard of; each hears the other or nobody does.
+  // Two peers that no other peer knows; each hears the other, or neither does.
   std::vector<std::unique_ptr<Lan>> ends;
   wire::RunId run;
   for (int end = 0; end < 2; ++end) {

@@ -1,5 +1,5 @@
-// Calling on peers without being one: before there is a peer, or to see whether there could be one.
-// All of it blocks.
+// Calls peers without being one: before there is a peer, or to see whether there could be one. All
+// calls block.
 #pragma once
 
 #include <optional>
@@ -17,65 +17,67 @@
 
 namespace starling::io {
 
-/// From the first dial until an answer has to be there.
+/// The time from the first dial to the last answer, at most.
 inline constexpr base::Duration kVisitTimeout = std::chrono::seconds(10);
 
 /// How links of a swarm are made.
 struct LinkSecurity {
   bool tls = true;
   std::optional<Secret> secret;        ///< the swarm's, if it has one
-  std::optional<ProxyConfig> proxy{};  ///< as TransportConfig has it
+  std::optional<ProxyConfig> proxy{};  ///< as in TransportConfig
 };
 
-/// Dials all peers that the invite names, and returns what the first one answers that says it
-/// trains its run: TOML from a stranger, to be checked like any run file. Errors: unreachable (for
-/// each address, why), secret (the same, where all have another one), network, internal.
+/// Dials all peers that the invite names, and returns the answer of the first one that says it
+/// trains the invite's run: TOML from a stranger, to be checked like any run file. Errors:
+/// unreachable (the reason for each address), secret (the same, if all have another secret),
+/// network, internal.
 [[nodiscard]] base::Result<std::string> request_run_file(const runfile::Invite& invite,
                                                          const std::optional<Secret>& secret,
                                                          const std::optional<ProxyConfig>& proxy);
 
-/// What a peer says when a link to it is up.
+/// A peer's first message on a new link.
 struct Greeting {
   base::PeerId id;
   std::string name;  ///< its own choice of at most wire::kNameMax bytes
   wire::RunId run;
   base::Duration took{};  ///< from the dial
-  /// Where it sees this machine, or the proxy that the link goes through; nothing: it does not say.
+  /// The address at which it sees this machine, or the link's proxy; nothing: it does not say.
   std::optional<base::IpPort> observed{};
-  /// The same beside both ends of the connection; not through a proxy.
+  /// The same with both ends of the connection; not through a proxy.
   std::optional<Sighting> sighting{};
 };
 
-/// Dials peers as one that wants to join would, all from one port. What each has answered, or why
-/// it has not, in their order: errors as above. Error (network, internal): nobody can be dialed.
+/// Dials peers like a peer that wants to join, all from one port. Returns each one's answer, or why
+/// there is none, in their order: errors as above. Error (network, internal): no peer can be
+/// dialed.
 [[nodiscard]] base::Result<std::vector<base::Result<Greeting>>> greet(
     const std::vector<std::string>& addresses, const LinkSecurity& security);
 
-/// Listens as a peer would, makes a link from this process to itself over an address that others
-/// were told, and sends a frame on it.
+/// The result for one address: listens like a peer, makes a link from this process to itself over
+/// an address that others would be told, and sends a frame on it.
 struct OwnLink {
   std::string address;
   base::Result<base::Duration> took;  ///< from the dial until the frame was there
 };
 
-/// One for each address that `listen` ("host:port") is reached at. Errors as above: it cannot
+/// One for each address at which `listen` ("host:port") is reached. Errors as above: it cannot
 /// listen at all.
 [[nodiscard]] base::Result<std::vector<OwnLink>> check_own_links(const std::string& listen,
                                                                  const LinkSecurity& security);
 
-/// What a router has come to.
+/// A router's answer.
 struct PortMapped {
-  std::vector<base::IpPort> outer;  ///< some may be no addresses of the internet
-  std::string text;                 ///< by which protocol it maps the port, or why not
+  std::vector<base::IpPort> outer;  ///< some may not be internet addresses
+  std::string text;                 ///< the protocol that maps the port, or why none does
 };
 
-/// Listens as a peer would and has the port mapped on the router, for a moment. Takes some seconds
-/// where the router does not answer. `program`: as find_mapper() has it. Errors: it cannot listen.
+/// Listens like a peer and lets the router map the port for a moment. Takes some seconds if the
+/// router does not answer. `program`: from find_mapper(). Errors: it cannot listen.
 [[nodiscard]] base::Result<PortMapped> check_port_mapping(const std::string& listen,
                                                           const std::string& program);
 
-/// Announces a run of its own on the local network, as --lan does, and waits until it hears that.
-/// Error (network): why it did not.
+/// Announces a run of its own on the local network, like --lan, and waits until it hears the
+/// announcement. Error (network): why it did not.
 [[nodiscard]] base::Status check_lan();
 
 }  // namespace starling::io

@@ -24,7 +24,7 @@ std::string join(std::string_view prefix, std::string_view name) {
   return fmt::format("{}.{}", prefix, name);
 }
 
-/// Where a list of layers stands: in the run file, and in the names of tensors.
+/// The place of a list of layers: in the run file, and in the names of tensors.
 struct Place {
   std::string path;     ///< "layers", "layers[3].shortcut"
   std::string named;    ///< in front of its layers' names
@@ -169,7 +169,7 @@ class Walk {
     return {};
   }
 
-  /// The error with the layer's place, name (where it says more than that) and kind in front.
+  /// The error with the layer's place, name (if it adds something) and kind in front.
   static Status located(Status status, const LayerSpec& layer, const std::string& path,
                         const std::string& name) {
     if (status) return status;
@@ -186,7 +186,7 @@ class Walk {
   std::size_t count_ = 0;
 };
 
-/// The input and output that the model has for data with these.
+/// The model's input and output for data with these.
 Result<InputOutput> in_out_of(const Spec& spec, InputOutput in_out) {
   const bool tokens = in_out.vocabulary > 0;
   if (tokens) {
@@ -237,7 +237,7 @@ Result<compute::Graph> finish(compute::GraphBuilder&& builder, const Spec& spec,
   return std::move(builder).finish_mean_squared();
 }
 
-/// Checkpoints hold tensors by name.
+/// Checkpoints hold tensors by name, so names must differ.
 Status check_names(const compute::Graph& graph) {
   std::set<std::string_view> names;
   for (const auto* tensors : {&graph.tensors, &graph.buffers}) {

@@ -1,4 +1,4 @@
-// What every peer starts from.
+// The initial parameters of every peer.
 #include <cmath>
 #include <variant>
 
@@ -18,7 +18,7 @@ bool is_relu(const compute::Op& op) {
   return activation != nullptr && activation->kind == compute::ActivationKind::relu;
 }
 
-/// For each op whether its result goes into a ReLU, through ops that keep its scale.
+/// For each op, whether its result goes into a ReLU, perhaps through ops that keep its scale.
 std::vector<bool> feeding_relu(const compute::Graph& graph) {
   std::vector<bool> feeds(graph.ops.size(), false);
   for (std::size_t i = graph.ops.size(); i-- > 0;) {  // consumers come before producers

@@ -1,4 +1,4 @@
-// What the data decides of a model: what goes in, and what has to come out.
+// The parts of a model that the data determines: its input and its output.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ struct InputOutput {
   /// {positions} of tokens.
   compute::Shape input;
   std::uint32_t vocabulary = 0;  ///< tokens are below it; 0: samples are floats
-  /// Classes of the labels, or values of a target; 0: not known, whatever the last layer gives.
+  /// Classes of the labels, or values of a target; 0: not known, so any output of the last layer
+  /// fits.
   std::uint32_t outputs = 0;
 };
 

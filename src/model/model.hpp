@@ -1,4 +1,4 @@
-// A run file's layers made into a graph, and what every peer starts from.
+// A run file's layers made into a graph, and the initial parameters of every peer.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +21,15 @@ struct Model {
   [[nodiscard]] std::size_t parameter_count() const noexcept { return graph.parameter_count; }
 
   /// The parameters before the first step, the same bits on every machine. Scales are one, shifts
-  /// zero. For each element of other tensors, in their order, base::Rng(seed) gives one number, of
-  /// which 24 bits become an odd multiple of 2^-24 between -1 and 1 (exact in float32), times a
-  /// bound:
-  /// - sqrt(3) initial_std where the tensor asks for that standard deviation. The bias of such a
-  ///   layer is zero and draws nothing.
+  /// zero. For each element of other tensors, in order, base::Rng(seed) gives one number. 24 bits
+  /// of it become an odd multiple of 2^-24 between -1 and 1 (exact in float32), times a bound:
+  /// - sqrt(3) initial_std if the tensor has that standard deviation. The bias of such a layer is
+  ///   zero and draws nothing.
   /// - sqrt(6 / fan_in) for weights that feed a ReLU (He et al., arXiv:1502.01852), with pools,
   ///   batch norms, dropouts, sums and flattening in between or not;
   /// - sqrt(1 / fan_in) for others, and for all biases (PyTorch's default).
-  /// The bound takes one division, one square root and a product at most, each correctly rounded
-  /// by IEEE 754.
+  ///   The bound takes at most one division, one square root and one product, each correctly
+  ///   rounded by IEEE 754.
   [[nodiscard]] std::vector<float> initial_parameters(std::uint64_t seed) const;
 
   /// The buffers before the first step: means zero, variances one.
@@ -41,17 +40,17 @@ struct Model {
   [[nodiscard]] std::string table() const;
 };
 
-/// Parameters that an op has of its own: a tied layer has none.
+/// An op's own parameters: a tied layer has none.
 [[nodiscard]] std::size_t parameters_of(const compute::Graph& graph, const compute::Op& op);
 
 /// Makes the layers, or those of the preset, into a graph for data with this input and output:
-/// checks that the shapes fit, that names of tensors differ, and that the last layer gives what the
-/// loss asks for. Errors (ErrorCode::run_file) name the layer: its place in the run file, from 0,
-/// its name and kind ("layers[3] 'layer2.0.conv1' (conv2d)"; the place of a preset's layer is that
-/// in its list).
+/// checks that the shapes fit, that names of tensors differ, and that the last layer's output fits
+/// the loss. Errors (ErrorCode::run_file) name the layer: its place in the run file, from 0, its
+/// name and kind ("layers[3] 'layer2.0.conv1' (conv2d)"; for a preset's layer, the place in the
+/// preset's list).
 [[nodiscard]] base::Result<Model> build(const Spec& spec, const InputOutput& in_out);
 
-/// The same for numbers in the shape of spec.input.
+/// The same for samples of floats in the shape of spec.input.
 [[nodiscard]] base::Result<Model> build(const Spec& spec, std::uint32_t classes);
 
 }  // namespace starling::model

@@ -36,7 +36,7 @@ LayerSpec linear_layer(std::string name, std::uint32_t out) {
 
 Layers mlp(const std::vector<std::uint32_t>& widths, const InputOutput& in_out) {
   Layers layers;
-  // Of positions x features a linear layer takes each position alone, of all else the whole.
+  // A linear layer takes each position of positions x features alone, and all other inputs whole.
   if (in_out.input.size() == 2) layers.push_back(plain(flatten, "flatten"));
   std::size_t number = 0;
   for (const std::uint32_t width : widths) {
@@ -122,7 +122,7 @@ Layers resnet(const ResNet& net, std::uint32_t classes) {
 constexpr double kGptStd = 0.02;
 constexpr double kRotaryBase = 10000;
 
-/// One that ends a branch starts smaller, so that the sum over all branches does not grow with
+/// A weight that ends a branch starts smaller, so that the sum over all branches does not grow with
 /// their number.
 double branch_end_std(const PresetSizes& sizes) { return kGptStd / std::sqrt(2.0 * sizes.depth); }
 
@@ -208,7 +208,7 @@ Layers llama(const PresetSizes& sizes, std::uint32_t vocabulary) {
   return layers;
 }
 
-// --- what they take ---
+// --- their inputs ---
 
 std::uint32_t default_width(Preset preset) {
   switch (preset) {

@@ -40,7 +40,7 @@ std::int32_t TokenSampler::next(std::span<const float> logits) {
     rest -= weights_[i];
     if (rest < 0) return order_[i];
   }
-  return order_.front();  // what rounding left over, or no finite logit
+  return order_.front();  // rounding left a remainder, or no logit is finite
 }
 
 }  // namespace starling::model

@@ -1,4 +1,4 @@
-// Which token a language model says next.
+// Draws a language model's next token.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace starling::model {
 
 struct Sampling {
   double temperature = 0.8;  ///< the logits are divided by it; 0: the largest is taken
-  std::uint32_t top_k = 0;   ///< only so many of the largest are drawn from; 0: all
+  std::uint32_t top_k = 0;   ///< draws only from this many of the largest; 0: from all
 };
 
 /// Draws from the softmax of logits. One thread.
@@ -20,7 +20,7 @@ class TokenSampler {
   TokenSampler(const Sampling& config, std::uint64_t seed) : config_(config), rng_(seed) {}
 
   /// A token, as its place in `logits` (at least one). Logits that are not finite are never drawn
-  /// while there are others. Of equal ones the first count as larger. A draw with a temperature
+  /// if there are others. Among equal logits, the first count as larger. A draw with a temperature
   /// takes one random number.
   [[nodiscard]] std::int32_t next(std::span<const float> logits);
 

@@ -1,5 +1,5 @@
-// What a run file says of a model: a list of layers, or a preset that stands for one. Plain data;
-// shapes are checked where it is built.
+// A run file's description of a model: a list of layers, or a preset that stands for one. Plain
+// data; shapes are checked when the model is built.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace starling::model {
 
-/// Limits of what a run file may describe; compute has further ones.
+/// Limits of a run file's description; compute has further ones.
 inline constexpr std::size_t kListMax = 1024;   ///< layers in one list
 inline constexpr std::size_t kDepthMax = 16;    ///< lists within lists, blocks counted
 inline constexpr std::size_t kBlocksMax = 256;  ///< named blocks
@@ -46,7 +46,7 @@ enum class LayerKind : std::uint8_t {
   block,     ///< a named list of layers, once or several times in a row
 };
 
-/// What a run file calls them. A block is given by its own name.
+/// The names in a run file. A block is given by its own name.
 inline constexpr base::EnumNames<LayerKind, 20> kLayerNames{{
     {"conv2d", LayerKind::conv2d},
     {"linear", LayerKind::linear},
@@ -78,9 +78,9 @@ inline constexpr base::EnumNames<LayerKind, 20> kLayerNames{{
 /// One layer as written in a run file. Fields that a kind does not use stay at their defaults.
 struct LayerSpec {
   LayerKind kind = LayerKind::linear;
-  /// Part of its tensors' names: it follows the name of the layer around it and a dot. Not given:
-  /// "layers" and its number in the list for a layer of the model itself, its number alone for one
-  /// within another layer. Empty: nothing is added.
+  /// Part of its tensors' names, after the name of the enclosing layer and a dot. Not given:
+  /// "layers" and its number in the list for a layer of the model itself, its number alone within
+  /// another layer. Empty: nothing is added.
   std::optional<std::string> name{};
   std::uint32_t out = 0;       ///< conv2d: output channels; linear, embedding: output features
   std::uint32_t kernel = 0;    ///< conv2d, pools: side of the square window, pixels
@@ -90,17 +90,17 @@ struct LayerSpec {
   std::uint32_t groups = 1;    ///< conv2d
   bool bias = true;            ///< conv2d, linear, layer_norm: whether it has one
   std::uint32_t heads = 0;     ///< attention
-  std::uint32_t kv_heads = 0;  ///< attention; 0: as many as heads
+  std::uint32_t kv_heads = 0;  ///< attention; 0: equal to heads
   double rotary = 0;           ///< attention: base of its rotary positions; 0: none
   double rate = 0;             ///< dropout: probability
   double epsilon = 1e-5;       ///< norms
   double momentum = 0.1;       ///< batch_norm: of its running statistics
   /// conv2d, linear, embedding, positions: standard deviation of the weight at the start, with
-  /// biases of zero; 0: what Model::initial_parameters says.
+  /// biases of zero; 0: as in Model::initial_parameters.
   double initial_std = 0;
   std::vector<LayerSpec> layers{};    ///< residual: f
   std::vector<LayerSpec> shortcut{};  ///< residual: g; empty: g(x) = x
-  std::string block{};                ///< block: which
+  std::string block{};                ///< block: its name
   /// block: how often in a row, numbered from 0 in its tensors' names; 0: once, without a number
   std::uint32_t repeat = 0;
 
@@ -129,15 +129,15 @@ enum class GptStyle : std::uint8_t {
   llama,  ///< RMS norms, no biases, rotary positions, SwiGLU
 };
 
-/// Sizes of a preset. Those that one has no use for stay at their defaults.
+/// Sizes of a preset. Sizes that a preset does not use stay at their defaults.
 struct PresetSizes {
   std::vector<std::uint32_t> widths{256};  ///< mlp: features of its hidden layers
   /// cnn, resnets: channels of the first layer; gpt: features. 0: 32, 16 (resnet20), 64, 256 (gpt)
   std::uint32_t width = 0;
-  GptStyle style = GptStyle::gpt2;  ///< gpt, as all below
+  GptStyle style = GptStyle::gpt2;  ///< gpt, like all below
   std::uint32_t depth = 4;          ///< blocks
   std::uint32_t heads = 4;
-  std::uint32_t kv_heads = 0;    ///< 0: as many as heads
+  std::uint32_t kv_heads = 0;    ///< 0: equal to heads
   std::uint32_t mlp_width = 0;   ///< 0: 4 width; llama: 8/3 of it, up to a multiple of 32
   std::uint32_t context = 128;   ///< tokens of a sample
   std::uint32_t vocabulary = 0;  ///< at least the data's; 0: the data's
@@ -149,8 +149,8 @@ struct PresetSizes {
 
 /// A feed-forward network and its loss.
 struct Spec {
-  /// Shape of a sample: {features}, {channels, height, width}, or {positions} of tokens. Empty:
-  /// as the data has it.
+  /// Shape of a sample: {features}, {channels, height, width}, or {positions} of tokens. Empty: the
+  /// data's shape.
   std::vector<std::uint32_t> input;
   std::vector<LayerSpec> layers;  ///< in order; empty with a preset
   std::map<std::string, std::vector<LayerSpec>, std::less<>> blocks{};
@@ -162,8 +162,8 @@ struct Spec {
   friend bool operator==(const Spec&, const Spec&) = default;
 };
 
-/// Tokens of a sample that the model takes: the context of a gpt, or the input of layers that begin
-/// with an embedding. 0: it takes no tokens.
+/// The number of tokens in the model's samples: the context of a gpt, or the input of layers that
+/// begin with an embedding. 0: it does not take tokens.
 [[nodiscard]] std::uint32_t context_of(const Spec& spec) noexcept;
 
 }  // namespace starling::model

@@ -1,4 +1,4 @@
-// So many a second, and a few at once: a bucket of tokens.
+// A limit per second, with a few at once: a token bucket.
 #pragma once
 
 #include <algorithm>

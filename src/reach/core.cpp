@@ -60,7 +60,7 @@ void Core::on(const Want& event, const Members& members, base::Time now, Outbox&
   const bool has_address = host_port(event.address).has_value();
   const bool help = event.peer && (!has_address || needs_help(*event.peer, members, now));
   const wire::MemberRecord* record = event.peer ? members.find(*event.peer) : nullptr;
-  // Nobody answers there but in a network of one's own, and somebody may be in common.
+  // The address only works within one's own network, and there may be members in common.
   const bool useless = !has_address || (help && record != nullptr &&
                                         record->reach == wire::Reachability::dials_only &&
                                         !is_own_network(event.address) && linked_since_);
@@ -68,7 +68,7 @@ void Core::on(const Want& event, const Members& members, base::Time now, Outbox&
       !useless && dial({.purpose = Purpose::want, .address = event.address, .peer = event.peer},
                        DialKind::direct, out);
   if (!event.peer || attempts_.size() >= kAttemptsMax) {
-    // Not from within: membership has not heard of its own action yet.
+    // Not from within this call: membership has not heard of its own action yet.
     if (dialed) return;
     if (attempts_.size() >= kAttemptsMax) attempts_.erase(attempts_.begin());
   }
@@ -80,7 +80,7 @@ void Core::on(const Want& event, const Members& members, base::Time now, Outbox&
 }
 
 void Core::on(const DialFailed& event, const Members&, base::Time now, Outbox& out) {
-  // One that was answered, and whose link ended before its Hello, is no longer here.
+  // A dial that was answered, and whose link ended before its Hello, is no longer here.
   Dialing dialing{.purpose = Purpose::want, .address = event.address};
   if (const auto found = find_dial(event.address); found != dials_.end()) {
     dialing = std::move(*found);
@@ -115,7 +115,7 @@ void Core::on(const Received& event, const Members& members, base::Time now, Out
 void Core::on(const Moved& event, const Members&, base::Time now, Outbox& out) {
   const bool same = std::ranges::is_permutation(addresses_, event.addresses);
   addresses_ = event.addresses;
-  if (same) {  // in another order: nothing that others have found out is different
+  if (same) {  // only in another order: the findings of others still hold
     const bool dialed = reach_ == wire::Reachability::reachable;
     out.push_back(Tell{reach_, dialed ? outer_ : std::string()});
     return;
@@ -147,7 +147,7 @@ Answered Core::answered(const std::string& address, const base::PeerId& peer, ba
     case Purpose::want:
       if (as_expected) failed_.erase(peer);
       if (const auto at = attempts_.find(address); at != attempts_.end() && !dialing.told) {
-        // Its Hello is on its way: nothing else is begun meanwhile.
+        // Its Hello is on its way: begin nothing else meanwhile.
         if (at->second.stage == Stage::direct) at->second.next_at.reset();
       }
       return {};
@@ -192,8 +192,8 @@ bool Core::dial(Dialing dialing, DialKind kind, Outbox& out) {
   return true;
 }
 
-// Several may be under way to one address: their outcomes come in the order of their start, or make
-// no difference.
+// Several dials to one address may be under way: their outcomes come in the order of their start,
+// or the order makes no difference.
 std::vector<Core::Dialing>::iterator Core::find_dial(const std::string& address,
                                                      const std::optional<base::PeerId>& peer) {
   return std::ranges::find_if(dials_, [&](const Dialing& dialing) {

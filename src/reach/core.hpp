@@ -1,8 +1,9 @@
-// Reach of one peer: whether it can be dialed, and how it comes to links with members that cannot.
+// The reach of one peer: whether it can be dialed, and how it links with members that cannot.
 //
-// Deterministic: time and random numbers are handed in, everything else comes as events and leaves
-// as actions. Dial back and circuits: after libp2p's AutoNAT and circuit relay v2; dials at one
-// moment: after its DCUtR (Seemann, Inden, Vyzovitis, "Decentralized Hole Punching", DINPS 2022).
+// Deterministic: the caller passes in time and random numbers, everything else comes as events and
+// leaves as actions. Dial back and circuits: after libp2p's AutoNAT and circuit relay v2;
+// simultaneous dials: after its DCUtR (Seemann, Inden, Vyzovitis, "Decentralized Hole Punching",
+// DINPS 2022).
 #pragma once
 
 #include <cstdint>
@@ -23,23 +24,23 @@
 
 namespace starling::reach {
 
-/// What a dial that was answered was for.
+/// The purpose of a dial that was answered.
 struct Answered {
   enum class Purpose : std::uint8_t {
-    want,   ///< membership's
-    meet,   ///< of a member that is wanted, but not at an address that membership named
+    want,   ///< for membership
+    meet,   ///< to a wanted member, but at an address that membership did not name
     back,   ///< the other end asked for it: the Hello says so
-    close,  ///< no link is to come of it
+    close,  ///< close it: no link is needed
   };
   Purpose purpose = Purpose::want;
   std::uint64_t nonce = 0;  ///< back: for Hello::answers
 };
 
-/// One thread at a time. Time never decreases. `members` is looked at during the call alone.
+/// One thread at a time. Time never decreases. `members` is read only during the call.
 class Core {
  public:
-  /// `addresses`: at which this peer listens, the first one's port is asked about. `secure`: links
-  /// are encrypted; else there are no circuits.
+  /// `addresses`: where this peer listens; others are asked to dial the first one's port. `secure`:
+  /// links are encrypted; otherwise there are no circuits.
   Core(const Config& config, const base::PeerId& self, std::vector<std::string> addresses,
        bool secure, base::Rng rng);
 
@@ -47,24 +48,24 @@ class Core {
   void expire(const Members& members, base::Time now, Outbox& out);
   [[nodiscard]] std::optional<base::Time> next_deadline() const;
 
-  /// A Dial was answered by `peer`: once for each that did not fail.
+  /// `peer` answered a Dial: called once for each Dial that did not fail.
   Answered answered(const std::string& address, const base::PeerId& peer, base::Time now,
                     Outbox& out);
   /// Whether the next outcome at this address is that of a Want, or of nothing that is known.
   [[nodiscard]] bool is_wanted(const std::string& address) const;
-  /// The address of the Want for this member, if it is being looked for by other ways than it.
+  /// The address of the Want for this member, if reach is looking for other ways to it.
   [[nodiscard]] std::string address_of(const base::PeerId& peer) const;
 
   [[nodiscard]] bool is_dialing() const noexcept { return !dials_.empty(); }
   [[nodiscard]] wire::Reachability reach() const noexcept { return reach_; }
-  /// Where this peer was dialed from outside, or is seen at; empty: nobody told.
+  /// The address at which this peer was dialed from outside, or is seen; empty: not known.
   [[nodiscard]] const std::string& outer() const noexcept { return outer_; }
-  /// Circuits that this peer relays, offered ones included.
+  /// The number of circuits that this peer relays, offered ones included.
   [[nodiscard]] std::size_t relayed() const noexcept { return relayed_.size(); }
-  /// Bytes of those that are over.
+  /// The bytes of ended circuits.
   [[nodiscard]] std::uint64_t relayed_bytes() const noexcept { return relayed_bytes_; }
 
-  /// What can grow, and what waits: nothing is above its limit between two calls.
+  /// Everything that can grow or wait: between two calls, all are within their limits.
   void add_bounds(base::Bounds& out) const;
   void add_timers(base::Time now, base::Bounds& out) const;
 
@@ -94,8 +95,8 @@ class Core {
     Purpose purpose = Purpose::want;
     std::string address;
     std::optional<base::PeerId> peer;
-    std::uint64_t nonce = 0;  ///< of who asked for it
-    base::LinkId link;        ///< probe: that the answer goes to
+    std::uint64_t nonce = 0;  ///< of the request for it
+    base::LinkId link;        ///< probe: the answer goes there
     std::optional<base::Time> answer_by{};
     bool told = false;  ///< want: membership has its outcome
   };
@@ -109,20 +110,20 @@ class Core {
   };
 
   enum class Stage : std::uint8_t {
-    direct,   ///< dialed alone
-    asking,   ///< for members in common
-    meeting,  ///< dialed back, or at one moment
-    calling,  ///< a relay
-    opening,  ///< a circuit
+    direct,   ///< only dialed
+    asking,   ///< asking for members in common
+    meeting,  ///< dialed back, or simultaneously
+    calling,  ///< calling a relay
+    opening,  ///< opening a circuit
   };
-  /// A wanted member, or a direct path to one that is linked over a circuit.
+  /// A search for a wanted member, or for a direct path to one that is linked over a circuit.
   struct Attempt {
     base::PeerId peer;
     bool upgrade = false;
     bool dialing = false;  ///< the direct dial has no outcome yet
     Stage stage = Stage::direct;
     std::optional<base::Time> next_at{};   ///< of the stage's next step
-    std::optional<base::Time> punch_at{};  ///< of the own dials of this try
+    std::optional<base::Time> punch_at{};  ///< of this end's dials in this try
     base::Time expires;
     std::uint64_t nonce = 0;
     base::Time asked_at{};
@@ -136,7 +137,7 @@ class Core {
   };
   using Attempts = std::map<std::string, Attempt>;
 
-  /// Somebody who asked to be linked with this peer.
+  /// A member that asked for a link with this peer.
   struct Introduced {
     base::PeerId peer;
     base::LinkId link;  ///< of the member that passed it on
@@ -206,11 +207,11 @@ class Core {
   void on_go(base::LinkId from, const wire::Introduce& message, const wire::MemberRecord& asker,
              base::Time now, Outbox& out);
   void ask(Attempts::iterator at, base::Time now, Outbox& out);
-  /// Whether no more dials at one moment are to be tried.
+  /// Whether no more simultaneous dials are to be tried.
   [[nodiscard]] bool is_tried(const Attempt& attempt, base::Time now);
   void next_try(Attempts::iterator at, const Members& members, base::Time now, Outbox& out);
   void punch(Attempts::iterator at, const Members& members, Outbox& out);
-  /// No way but the direct dial is left, if that.
+  /// Only the direct dial is left, if it is still under way.
   void give_up(Attempts::iterator at, base::Time now, Outbox& out);
   void fail(Attempts::iterator at, bool own, base::Time now, Outbox& out);
   void end_attempts(const LinkReady& link, base::Time now, Outbox& out);
@@ -236,7 +237,7 @@ class Core {
   static void refuse(base::LinkId to, std::uint32_t number, wire::CircuitRefusal reason,
                      Outbox& out);
   void drop_relayed(RelayedCircuits::iterator at, Outbox& out);
-  /// The attempt that this circuit is for, at this stage; else the end.
+  /// The attempt to which this circuit belongs, at this stage; otherwise the end.
   [[nodiscard]] Attempts::iterator attempt_over(const CircuitKey& key, Stage stage);
   void end_late_offers(base::Time now, Outbox& out);
   void forget_offers_of(base::LinkId link, Outbox& out);
@@ -261,18 +262,18 @@ class Core {
   // Can this peer be dialed?
   wire::Reachability reach_ = wire::Reachability::unknown;
   std::string outer_;
-  std::vector<Witness> witnesses_;           ///< of the round under way
+  std::vector<Witness> witnesses_;           ///< of the current round
   std::vector<std::string> networks_;        ///< of the witnesses of the last result
   std::optional<base::Time> ask_at_;         ///< nothing: when a link comes up
   std::optional<base::Time> asked_;          ///< the last round
-  std::optional<base::Time> linked_since_;   ///< since when there has been a link all the time
+  std::optional<base::Time> linked_since_;   ///< since when there has always been a link
   base::Duration ask_pause_ = kAskAgainMin;  ///< after a round without a result
   Allowance dial_backs_{kDialBacksAll, kDialBacksAllBurst};
 
   // Wanted members, and those that want this one.
-  Attempts attempts_;  ///< by the address of the Want; of an upgrade: no address
-  std::map<base::PeerId, base::Time> failed_;  ///< direct dials failed, and until when it counts
-  std::map<base::PeerId, base::Time> unmet_;   ///< all tries were in vain, and until when it counts
+  Attempts attempts_;  ///< by the address of the Want; an upgrade has no address
+  std::map<base::PeerId, base::Time> failed_;  ///< direct dials failed; until when this counts
+  std::map<base::PeerId, base::Time> unmet_;   ///< all tries failed; until when this counts
   std::vector<Introduced> introduced_;
   Allowance backs_{kBacksAll, kBacksAllBurst};
   std::map<base::LinkId, Upgrade> upgrades_;  ///< by the relayed link

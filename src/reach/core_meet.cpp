@@ -1,4 +1,4 @@
-// Core: members that are wanted and cannot simply be dialed, and those to whom that is this peer.
+// Core: wanted members that cannot be dialed directly, and members that want this peer.
 #include <algorithm>
 
 #include "base/ip.hpp"
@@ -19,8 +19,9 @@ bool Core::needs_help(const base::PeerId& peer, const Members& members, base::Ti
   return record != nullptr && record->reach == Reachability::dials_only;
 }
 
-// Where a member may be met: as another one sees it, and at that host by the port that it listens
-// on, which a router may have kept. Its own record's first address where that one can be dialed.
+// Addresses at which to meet a member: the one at which another member sees it, and at that host
+// the port that it listens on, which a router may have kept. If the member can be dialed, its
+// record's first address.
 std::vector<std::string> Core::candidates(const wire::MemberRecord& record,
                                           const std::string& observed) const {
   std::vector<std::string> all;
@@ -41,7 +42,7 @@ std::vector<std::string> Core::candidates(const wire::MemberRecord& record,
   return all;
 }
 
-// All direct links are asked for one with the wanted member: who has one passes it on.
+// Asks all direct links for a link with the wanted member; a member that has one passes it on.
 void Core::ask(Attempts::iterator at, base::Time now, Outbox& out) {
   Attempt& attempt = at->second;
   attempt.stage = Stage::asking;
@@ -83,7 +84,7 @@ void Core::on_message(base::LinkId from, const Introduce& message, const Members
   on_answer(from, message, members, now, out);
 }
 
-// The member in common: it says who sends this, and at which address it sees that one.
+// The member in common: it names the sender, and the address at which it sees the sender.
 void Core::pass_on(base::LinkId from, const Introduce& message, base::Time, Outbox& out) {
   const Link& link = links_.at(from);
   const base::LinkId to = message.other == link.peer ? base::LinkId{} : direct_link(message.other);
@@ -115,7 +116,7 @@ void Core::on_asked(base::LinkId from, const Introduce& message, const wire::Mem
     give_up(at, now, out);
     break;
   }
-  // It says that it can be dialed, or did not hear otherwise.
+  // The record says that this peer can be dialed, or the asker has an old record.
   if (reach_ == Reachability::reachable && (!asked_ || now >= *asked_ + kAskAgainMin)) {
     networks_.clear();
     ask_soon(now, kGather);
@@ -125,7 +126,7 @@ void Core::on_asked(base::LinkId from, const Introduce& message, const wire::Mem
   });
   const bool first = again == introduced_.end();
   if (first && introduced_.size() >= kIntroducedMax) return;
-  // By every member in common, so that the asker may choose.
+  // The answer goes through every member in common, so that the asker may choose.
   introduced_.push_back({.peer = asker.id,
                          .link = from,
                          .nonce = message.nonce,
@@ -193,7 +194,7 @@ void Core::on_answer(base::LinkId from, const Introduce& message, const Members&
   next_try(at, members, now, out);
 }
 
-// A direct path that is looked for later gets one try.
+// A later search for a direct path gets one try.
 bool Core::is_tried(const Attempt& attempt, base::Time now) {
   if (attempt.upgrade) return attempt.tries == 1;
   if (attempt.tries == kTries) {
@@ -205,7 +206,7 @@ bool Core::is_tried(const Attempt& attempt, base::Time now) {
   return attempt.tries == 0 && unmet != unmet_.end() && unmet->second > now;
 }
 
-// The one that can be dialed is dialed back without being told to; else both dial at one moment.
+// An asker that can be dialed is dialed back without a word; otherwise both dial simultaneously.
 void Core::next_try(Attempts::iterator at, const Members& members, base::Time now, Outbox& out) {
   Attempt& attempt = at->second;
   if (is_tried(attempt, now)) return call_relay(at, now, out);
@@ -256,8 +257,8 @@ void Core::fail(Attempts::iterator at, bool own, base::Time, Outbox& out) {
   if (!attempt.upgrade) out.push_back(Failed{address, attempt.text, own, attempt.no_route});
 }
 
-// A link with somebody who is looked for: nothing else is tried. A dial that is still under way
-// has its own outcome.
+// A link with a wanted member: nothing else is tried. A dial that is still under way has its own
+// outcome.
 void Core::end_attempts(const LinkReady& link, base::Time now, Outbox& out) {
   for (auto at = attempts_.begin(); at != attempts_.end();) {
     const auto here = at++;
@@ -320,7 +321,7 @@ void Core::expire_attempts(const Members& members, base::Time now, Outbox& out) 
   }
 }
 
-// A link over a circuit looks for a direct path ever more rarely. The end that asked does it.
+// A link over a circuit looks for a direct path, more and more rarely. The end that asked does it.
 void Core::look_for_direct_paths(const Members& members, base::Time now, Outbox& out) {
   for (auto& [link, upgrade] : upgrades_) {
     if (upgrade.at > now) continue;

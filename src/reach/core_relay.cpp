@@ -12,7 +12,7 @@ using wire::Circuit;
 using wire::CircuitKind;
 using wire::CircuitRefusal;
 
-// 254 of 255 at most where there is room.
+// At most 254 of 255 while there is room.
 std::uint8_t Core::load() const {
   if (!relays() || relayed_.size() >= config_.circuits) return wire::kLoadFull;
   return static_cast<std::uint8_t>(relayed_.size() * (wire::kLoadFull - 1) / config_.circuits);
@@ -73,7 +73,7 @@ void Core::call_relay(Attempts::iterator at, base::Time now, Outbox& out) {
 
 void Core::on_message(base::LinkId from, const Circuit& message, const Members& members,
                       base::Time now, Outbox& out) {
-  if (links_.at(from).via.valid()) return;  // none in another
+  if (links_.at(from).via.valid()) return;  // no circuit in a circuit
   switch (message.kind) {
     case CircuitKind::ask:
       return on_circuit_ask(from, message, now, out);
@@ -143,7 +143,7 @@ void Core::on_circuit_accept(base::LinkId from, std::uint32_t number, base::Time
   }
   const auto at = attempt_over(key, Stage::calling);
   if (at == attempts_.end()) {
-    // Too late: it is wanted no more.
+    // Too late: it is no longer wanted.
     if (!is_named(key)) {
       refuse(from, number, CircuitRefusal::unwanted, out);
     }
@@ -165,7 +165,7 @@ void Core::on_circuit_refuse(base::LinkId from, const Circuit& refusal, base::Ti
     const auto& [a, relayed] = *at;
     if (a != key && relayed.b != key) continue;
     if (!relayed.answer_by) {
-      out.push_back(EndCircuit{a.first, a.second});  // CircuitEnded comes of it
+      out.push_back(EndCircuit{a.first, a.second});  // causes CircuitEnded
       return;
     }
     if (relayed.b == key) {
@@ -174,7 +174,7 @@ void Core::on_circuit_refuse(base::LinkId from, const Circuit& refusal, base::Ti
     drop_relayed(at, out);
     return;
   }
-  // The relay does not know it, or the other end wants it no more.
+  // The relay does not know it, or the other end no longer wants it.
   if (ends_.contains(key)) return out.push_back(EndCircuit{from, refusal.number});
   const auto at = attempt_over(key, Stage::calling);
   if (at == attempts_.end()) return;
@@ -193,7 +193,7 @@ void Core::end_late_offers(base::Time now, Outbox& out) {
   }
 }
 
-// Those that carry something already end with the link, and are told of.
+// Circuits that already carry something end with the link, and are reported.
 void Core::forget_offers_of(base::LinkId link, Outbox& out) {
   for (auto at = relayed_.begin(); at != relayed_.end();) {
     const auto here = at++;
@@ -207,7 +207,7 @@ void Core::forget_offers_of(base::LinkId link, Outbox& out) {
   }
 }
 
-// Two that each relay for a link of the other would else wait for each other.
+// Otherwise, two peers that each relay for a link of the other would wait for each other.
 void Core::on(const Retire&, const Members&, base::Time, Outbox& out) {
   retired_ = true;
   for (const auto& [key, end] : ends_) out.push_back(EndCircuit{key.first, key.second});

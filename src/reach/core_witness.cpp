@@ -1,4 +1,5 @@
-// Core: can this peer be dialed? It asks others to dial it back, and does so for them.
+// Core: finds out whether this peer can be dialed. It asks others to dial it back, and does so for
+// them.
 #include <algorithm>
 
 #include <fmt/core.h>
@@ -28,7 +29,7 @@ bool Core::is_own_network(const std::string& address) const {
                              [&](const std::string& own) { return network_of(own) == network; });
 }
 
-// After a change, or with a witness of a network that has not been asked: soon, but not too often.
+// After a change, or with a witness of a new network: soon, but not too often.
 void Core::ask_soon(base::Time now, base::Duration pause) {
   const bool enough = reach_ != Reachability::unknown && networks_.size() >= kWitnesses;
   if (enough || !witnesses_.empty()) return;
@@ -45,8 +46,7 @@ void Core::ask_soon(base::Time now, base::Duration pause) {
   ask_at_ = ask_at_ ? std::min(*ask_at_, at) : at;
 }
 
-// Two members of different networks, neither of them the own one; where no such is linked, members
-// nearby.
+// Asks two members of different networks other than its own; if none are linked, members nearby.
 void Core::ask_witnesses(base::Time now, Outbox& out) {
   ask_at_.reset();
   if (!witnesses_.empty() || addresses_.empty()) return;
@@ -63,7 +63,7 @@ void Core::ask_witnesses(base::Time now, Outbox& out) {
     return;
   }
   std::vector<base::LinkId>& asked = far.empty() ? near : far;
-  if (asked.empty()) return;  // until a link comes up
+  if (asked.empty()) return;  // wait until a link comes up
   base::shuffle(asked, rng_);
   std::vector<std::string> networks;
   for (const base::LinkId id : asked) {
@@ -98,8 +98,8 @@ void Core::conclude_if_told(base::Time now, Outbox& out) {
   if (told) conclude(now, out);
 }
 
-// One that has reached it outweighs one that has not: its own line may be to blame. Nobody's word
-// makes more of it than a dial that fails.
+// A witness that reached this peer outweighs one that did not: the latter's own line may be the
+// cause. A false word only causes dials that fail.
 void Core::conclude(base::Time now, Outbox& out) {
   const Witness* reached = nullptr;
   const Witness* failed = nullptr;
@@ -145,7 +145,7 @@ void Core::conclude(base::Time now, Outbox& out) {
                   names, outer, own->port)});
 }
 
-// What it dials for another is the address that this very link comes from, and nothing else.
+// For another peer it dials only the address from which this link comes.
 void Core::on_message(base::LinkId from, const wire::DialBack& ask, const Members&, base::Time now,
                       Outbox& out) {
   Link& link = links_.at(from);
@@ -174,7 +174,7 @@ void Core::answer_probe(const Dialing& probe, DialBackOutcome outcome, Outbox& o
   send(probe.link, wire::DialedBack{probe.nonce, outcome, link->second.observed}, out);
 }
 
-// Its outcome is waited for all the same: no link may come of it.
+// Its outcome is still awaited: it must not become a link.
 void Core::end_late_probes(base::Time now, Outbox& out) {
   for (Dialing& dialing : dials_) {
     if (!dialing.answer_by || *dialing.answer_by > now) continue;

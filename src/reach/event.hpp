@@ -1,4 +1,4 @@
-// What reach hears and what it asks for: values, carried by the peer.
+// Events for reach, and its actions: values, carried by the peer.
 #pragma once
 
 #include <cstdint>
@@ -22,26 +22,26 @@ struct LinkReady {
   base::PeerId peer;
   std::string observed;  ///< the other end's address as seen here
   base::LinkId via;      ///< over a circuit: the link with the relay
-  bool asked = false;    ///< by this peer: dialed, or asked to be dialed
-  std::string address;   ///< of the Want whose outcome it is; empty: of none
+  bool asked = false;    ///< this peer dialed, or asked to be dialed
+  std::string address;   ///< of the Want whose outcome this is; empty: none
 };
 
 struct LinkLost {
   base::LinkId link;
 };
 
-/// Membership wants to dial: this member, or whoever is at the address.
+/// Membership wants to dial this member, or any peer at the address.
 struct Want {
   std::string address;
   std::optional<base::PeerId> peer;
 };
 
-/// The outcome of a Dial; that of one that was answered is Core::answered().
+/// The outcome of a failed Dial; the outcome of an answered one is Core::answered().
 struct DialFailed {
   std::string address;
   std::string text;
   bool own = false;       ///< this peer itself answered there
-  bool no_route = false;  ///< nobody was asked: this machine has no way there
+  bool no_route = false;  ///< nothing was sent: this machine has no way there
 };
 
 struct Received {
@@ -49,20 +49,20 @@ struct Received {
   std::variant<wire::DialBack, wire::DialedBack, wire::Introduce, wire::Circuit> message;
 };
 
-/// Once for each OpenCircuit and each Relay; there the link is either.
+/// Once for each OpenCircuit and each Relay; for a Relay, with either of its links.
 struct CircuitEnded {
   base::LinkId link;
   std::uint32_t number = 0;
-  std::uint64_t bytes = 0;  ///< that this peer has passed on
+  std::uint64_t bytes = 0;  ///< passed on by this peer
 };
 
-/// This machine has these addresses now; what others saw of it before says nothing any more.
+/// This machine has these addresses now; the earlier observations of others no longer count.
 struct Moved {
   std::vector<std::string> addresses;
 };
 
-/// This peer is about to end: it ends its own circuits and starts none, but those that it relays go
-/// on.
+/// This peer is about to end: it ends its own circuits and starts no new ones; those that it relays
+/// go on.
 struct Retire {};
 
 using Event =
@@ -87,8 +87,8 @@ struct Send {
   wire::Message message;
 };
 
-/// A link with `peer` inside frames on the link with the relay, of which the number says which are
-/// meant. Ends in a CircuitEnded, before which a link may come up and break.
+/// A link with `peer` inside those frames on the link with the relay that have the number. Ends in
+/// a CircuitEnded; before that, a link may come up and break.
 struct OpenCircuit {
   base::LinkId link;
   std::uint32_t number = 0;
@@ -96,7 +96,7 @@ struct OpenCircuit {
   bool dialer = false;  ///< this end begins
 };
 
-/// Pass on what comes for `number_a` on link `a` as `number_b` on link `b`, and back.
+/// Pass on the frames for `number_a` on link `a` as `number_b` on link `b`, and back.
 struct Relay {
   base::LinkId a;
   std::uint32_t number_a = 0;
@@ -104,25 +104,25 @@ struct Relay {
   std::uint32_t number_b = 0;
 };
 
-/// Of a Relay, by either of its links, or of an OpenCircuit.
+/// Ends a Relay, named by either of its links, or an OpenCircuit.
 struct EndCircuit {
   base::LinkId link;
   std::uint32_t number = 0;
 };
 
-/// This link is a leg of a circuit, or no longer: it is not to be closed as unused.
+/// This link is (or is no longer) a leg of a circuit, and must not be closed as unused.
 struct Hold {
   base::LinkId link;
   bool on = false;
 };
 
-/// For the own record.
+/// For this peer's own record.
 struct Tell {
   wire::Reachability reach = wire::Reachability::unknown;
-  std::string outer;  ///< reachable: where, else empty
+  std::string outer;  ///< reachable: where; otherwise empty
 };
 
-/// The outcome of a Want, if no link is.
+/// The outcome of a Want that did not lead to a link.
 struct Failed {
   std::string address;
   std::string text;

@@ -1,4 +1,4 @@
-// What reach may know of the members: handed in, so that it needs no member table of its own.
+// Reach's view of the members: passed in, so that reach needs no member table of its own.
 #pragma once
 
 #include "base/peer_id.hpp"
@@ -9,7 +9,7 @@ namespace starling::reach {
 class Members {
  public:
   virtual ~Members() = default;
-  /// The record of a member, whose signature was checked; nothing: it is none.
+  /// The record of a member, whose signature was checked; null: not a member.
   [[nodiscard]] virtual const wire::MemberRecord* find(const base::PeerId& peer) const = 0;
 };
 

@@ -8,15 +8,15 @@
 
 namespace starling::reach {
 
-/// Without brackets; nothing where there is no host or no port from 1 to 65535.
+/// Without brackets; nothing if there is no host or no port from 1 to 65535.
 struct HostPort {
   std::string host;
   std::uint16_t port = 0;
 };
 [[nodiscard]] std::optional<HostPort> host_port(std::string_view address);
 
-/// Two addresses of one network are taken for one place on the internet: the first 16 bits of an
-/// IPv4 address, 32 of an IPv6 one; a name is a network of its own. Empty for what is no address.
+/// Addresses of one network count as one place on the internet: the first 16 bits of an IPv4
+/// address, 32 of an IPv6 one; a name is its own network. Empty for text that is not an address.
 /// IPv4 in IPv6 is IPv4.
 [[nodiscard]] std::string network_of(std::string_view address);
 

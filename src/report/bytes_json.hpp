@@ -1,4 +1,4 @@
-// Values as JSON, as status and summaries have them.
+// Values as JSON, for status and summaries.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace starling::report {
 
 [[nodiscard]] nlohmann::ordered_json bytes_json(const BytesByPurpose& bytes);
 
-/// null where there is no number, or one that is not finite.
+/// null if there is no number, or one that is not finite.
 [[nodiscard]] nlohmann::ordered_json number_json(const std::optional<double>& value);
 
 }  // namespace starling::report

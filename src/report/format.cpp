@@ -35,7 +35,7 @@ std::string format_percent(double fraction, int decimals) {
 }
 
 std::string format_duration(double seconds) {
-  // The upper bound, a thousand years, keeps what follows within the range of integers.
+  // The upper bound, a thousand years, keeps the following within the range of integers.
   if (!(seconds >= 0 && seconds < 3.2e10)) return "-";
   if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<std::uint64_t>(std::llround(seconds));

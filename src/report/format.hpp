@@ -1,4 +1,4 @@
-// Numbers as people read them. Pure; decimal point and units do not depend on the locale.
+// Numbers for people. Pure; decimal point and units do not depend on the locale.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,10 @@ namespace starling::report {
 /// With separators: "1,234,567".
 [[nodiscard]] std::string format_count(std::uint64_t count);
 
-/// A fraction as a percentage, "87.5%"; "-" where it is not finite.
+/// A fraction as a percentage, "87.5%"; "-" if it is not finite.
 [[nodiscard]] std::string format_percent(double fraction, int decimals = 1);
 
-/// A duration in seconds: "4.2 s", "2 min 03 s", "1 h 02 min"; "-" where it is not finite or
-/// negative.
+/// A duration in seconds: "4.2 s", "2 min 03 s", "1 h 02 min"; "-" if it is not finite or negative.
 [[nodiscard]] std::string format_duration(double seconds);
 
 }  // namespace starling::report

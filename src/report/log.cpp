@@ -69,7 +69,7 @@ std::string with_spaces(std::string_view name) {
   return text;
 }
 
-/// Throws spdlog_ex where the file cannot be written.
+/// Throws spdlog_ex if the file cannot be written.
 spdlog::sink_ptr make_sink(const std::string& dir) {
   return std::make_shared<spdlog::sinks::rotating_file_sink_st>(dir + "/log.jsonl",
                                                                 kLogFileBytesMax, kLogFilesOldMax);
@@ -86,7 +86,7 @@ std::string log_fields_json(std::string_view name, std::initializer_list<Field> 
 }
 
 std::string log_text(std::string_view name, std::initializer_list<Field> fields) {
-  // A text that is all there is says what happened: the event's name is for programs then.
+  // If there is only a text, it says what happened: the event's name is then for programs.
   if (fields.size() == 1 && fields.begin()->name == "text") {
     return value_text(fields.begin()->value);
   }
@@ -121,14 +121,14 @@ struct Log::Impl {
     set_format();
   }
 
-  // %l would say "warning" and "error" as we do, but only by coincidence: ours are written out.
+  // %l would also say "warning" and "error", but only by coincidence: ours are written out.
   void set_format() {
     logger.set_formatter(std::make_unique<spdlog::pattern_formatter>(
         R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ",%v})", spdlog::pattern_time_type::utc, "\n"));
   }
 
-  // A sink that could not rotate its file has none, and would write to it all the same. Each try
-  // takes some time.
+  // A sink that could not rotate its file has no file, and would write to it anyway. Each try takes
+  // some time.
   bool reopen() {
     if (missed++ % kLogEventsMissed != 0) return false;
     try {

@@ -1,4 +1,4 @@
-// What a peer did and met: one JSON object a line, for programs; warnings on stderr, for people.
+// A peer's events: one JSON object per line, for programs; warnings on stderr, for people.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace starling::report {
 
 enum class Level { info, warning, error };
 
-/// One fact of an event. What it refers to must live until event() returns.
+/// One fact of an event. Referenced data must live until event() returns.
 struct Field {
   using Value = std::variant<std::int64_t, std::uint64_t, double, bool, std::string_view>;
 
@@ -23,17 +23,17 @@ struct Field {
 };
 
 struct LogOptions {
-  bool quiet = false;  ///< nothing on stderr, where warnings and errors go, too
+  bool quiet = false;  ///< nothing on stderr; otherwise warnings and errors go there, too
 };
 
 inline constexpr std::size_t kLogFileBytesMax = 16U << 20;  ///< of log.jsonl, which then rotates
 inline constexpr std::size_t kLogFilesOldMax = 2;           ///< log.1.jsonl and log.2.jsonl
-/// Events between two tries to write to a log that could not be written.
+/// Events between two tries to write to a log whose file could not be written.
 inline constexpr std::uint32_t kLogEventsMissed = 64;
-inline constexpr std::size_t kLogTextBytesMax = 1024;  ///< of a field's text; the rest is cut
+inline constexpr std::size_t kLogTextBytesMax = 1024;  ///< of a field's text; the rest is cut off
 
-/// The log of one peer. event() may be called from any thread and does not fail: a log that
-/// cannot be written (a full disk) is said once on stderr and training goes on; so does the log as
+/// The log of one peer. event() may be called from any thread and does not fail: if the log cannot
+/// be written (a full disk), this is said once on stderr and training goes on; the log continues as
 /// soon as it can.
 class Log {
  public:
@@ -61,7 +61,8 @@ class Log {
 [[nodiscard]] std::string log_fields_json(std::string_view name,
                                           std::initializer_list<Field> fields);
 
-/// The line for people, without "starling: LEVEL: ". A field "text" without others stands for all.
+/// The line for people, without "starling: LEVEL: ". A field "text" without others is the whole
+/// line.
 [[nodiscard]] std::string log_text(std::string_view name, std::initializer_list<Field> fields);
 
 }  // namespace starling::report

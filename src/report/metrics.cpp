@@ -18,10 +18,10 @@ std::string number(const std::optional<double>& value) {
   return value ? fmt::format("{:.6g}", *value) : std::string();
 }
 
-/// Whole rows of a file that a crash may have left in the middle of one.
+/// The whole rows of a file whose last row a crash may have cut off.
 struct OldRows {
   std::vector<std::string> kept;
-  MetricsRow last;  ///< its counters, whether it is kept or not
+  MetricsRow last;  ///< the last row's counters, whether it is kept or not
 };
 
 std::vector<std::string_view> split(std::string_view line) {
@@ -34,13 +34,13 @@ std::vector<std::string_view> split(std::string_view line) {
   return values;
 }
 
-/// Where a column's values stand in a row.
+/// The position of a column in a row.
 std::size_t place_of(std::string_view column) {
   const auto columns = split(kMetricsColumns);
   return static_cast<std::size_t>(std::ranges::find(columns, column) - columns.begin());
 }
 
-/// The number there, 0 where there is none.
+/// The number there; 0 if there is none.
 template <class Number>
 Number number_at(std::size_t place, const std::vector<std::string_view>& values) {
   Number number{};
@@ -55,7 +55,7 @@ base::Result<OldRows> read_rows(const std::string& path, std::uint64_t samples_m
   std::ifstream file(path, std::ios::binary);
   std::string line;
   std::getline(file, line);
-  // A file without one whole line is one that was just made.
+  // A file without a whole line was just made.
   if (!file || file.eof()) return rows;
   if (line != kMetricsColumns) {
     return fail(ErrorCode::data,

@@ -12,7 +12,7 @@ struct PageFile {
   std::string_view content;
 };
 
-/// "/" is the page itself; nothing for a path that is none of its files.
+/// "/" is the page itself; nothing for a path that is not one of its files.
 [[nodiscard]] std::optional<PageFile> page_file(std::string_view path) noexcept;
 
 }  // namespace starling::report

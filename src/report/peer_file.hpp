@@ -1,4 +1,4 @@
-// How a peer that runs is reached: the files in its folder that others on this machine look at.
+// How to reach a running peer: the files in its folder for other programs on this machine.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace starling::report {
 
 inline constexpr char kPeerFile[] = "peer.json";
-/// Beside it; locked while its peer runs, and left there (base::FileLock).
+/// Beside peer.json; locked while its peer runs, and left there (base::FileLock).
 inline constexpr char kLockFile[] = "lock";
 
 struct PeerFile {
@@ -22,7 +22,7 @@ struct PeerFile {
 /// Writes `dir`/peer.json. Error (ErrorCode::data): it cannot be written.
 [[nodiscard]] base::Status write_peer_file(const std::string& dir, const PeerFile& file);
 
-/// Errors (ErrorCode::data): there is none, or no peer wrote it.
+/// Errors (ErrorCode::data): there is none, or it was not written by a peer.
 [[nodiscard]] base::Result<PeerFile> read_peer_file(const std::string& dir);
 
 }  // namespace starling::report

@@ -1,4 +1,4 @@
-// What a running peer prints, though nobody may take it.
+// The output of a running peer, which must not wait for a reader.
 #pragma once
 
 #include <cstdio>
@@ -7,7 +7,7 @@
 namespace starling::report {
 
 /// Prints to a stream, unless it would have to wait: for a terminal that is paused (Ctrl-S) or
-/// whose connection stalls, and for a full pipe. The text is lost then. Any thread.
+/// whose connection stalls, or for a full pipe. Then the text is lost. Any thread.
 void print_at_once(std::FILE* stream, std::string_view text);
 
 }  // namespace starling::report

@@ -42,7 +42,7 @@ class Text {
     add(" {}\n", value);
   }
 
-  /// A family of one sample; none where there is no such number.
+  /// A family of one sample; nothing if there is no such number.
   void gauge(std::string_view name, double value, std::string_view help) {
     if (!std::isfinite(value)) return;
     family(name, "gauge", help);
@@ -61,7 +61,7 @@ class Text {
     fmt::format_to(std::back_inserter(text_), format, std::forward<Values>(values)...);
   }
 
-  /// Names are those of other peers.
+  /// Names come from other peers.
   static std::string escaped(std::string_view text) {
     std::string made;
     for (const char c : base::printable(text, wire::kAddressMax)) {

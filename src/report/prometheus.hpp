@@ -1,4 +1,4 @@
-// A peer's status as Prometheus scrapes it: text exposition format 0.0.4
+// A peer's status for Prometheus: text exposition format 0.0.4
 // (prometheus.io/docs/instrumenting/exposition_formats).
 #pragma once
 
@@ -12,8 +12,8 @@ namespace starling::report {
 
 inline constexpr std::string_view kPrometheusType = "text/plain; version=0.0.4; charset=utf-8";
 
-/// One family a figure, base units (seconds, bytes, ratios from 0 to 1, losses in nats). Figures
-/// that do not exist yet, like a loss before the first evaluation, are left out.
+/// One family per figure, in base units (seconds, bytes, ratios from 0 to 1, losses in nats).
+/// Figures that do not exist yet, like a loss before the first evaluation, are left out.
 [[nodiscard]] std::string prometheus_text(const peer::Status& status, const StatusExtra& extra);
 
 }  // namespace starling::report

@@ -15,7 +15,8 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-/// Names and addresses come from other peers: what is not UTF-8 is replaced, not thrown at.
+/// Names and addresses come from other peers: bytes that are not UTF-8 are replaced and do not
+/// throw.
 std::string dump(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -1,4 +1,4 @@
-// A peer's status as JSON: what its control port answers and `starling status --json` prints.
+// A peer's status as JSON, for its control port and `starling status --json`.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace starling::report {
 
-/// What a link's bytes travel on.
+/// The carrier of a link's bytes.
 struct LinkCarrier {
   std::string kind;  ///< "tcp", "ucx" or "circuit"
-  std::string why;   ///< not "ucx"; may be empty
+  std::string why;   ///< why it is not "ucx"; may be empty
 };
 
 /// Whether the router lets others in at a peer's port.
 struct PortMapped {
-  std::vector<std::string> addresses;  ///< "ip:port" in the internet where it does
+  std::vector<std::string> addresses;  ///< "ip:port" on the internet, if it does
   std::string text;                    ///< for people; empty: it has not answered yet
 };
 
-/// What the core does not know of itself.
+/// Facts about a peer that its core does not know.
 struct StatusExtra {
   std::string run;               ///< its name
   std::string run_id;            ///< 32 hexadecimal digits
   std::uint64_t parameters = 0;  ///< of the model
-  std::string address;           ///< "ip:port" that others make links to
-  /// What the router has come to; nothing: it is not asked.
+  std::string address;           ///< "ip:port" for links from others
+  /// The router's answer; nothing: it is not asked.
   std::optional<PortMapped> port_mapping;
   double seconds = 0;  ///< since training started
   double samples_per_second = 0;
@@ -50,8 +50,8 @@ struct StatusExtra {
 /// [{"name", "id", "address", "exchange", "drift", ...}], one object a link.
 [[nodiscard]] std::string links_json(const peer::Status& status, const StatusExtra& extra);
 
-/// {"invite", "address", "secret"}: the invite's text, or null, the peer's address, and whether who
-/// joins needs the swarm's secret.
+/// {"invite", "address", "secret"}: the invite's text, or null, the peer's address, and whether
+/// joining requires the swarm's secret.
 [[nodiscard]] std::string invite_json(const std::optional<runfile::Invite>& invite,
                                       const std::string& address, bool secret);
 

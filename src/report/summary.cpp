@@ -11,7 +11,7 @@ namespace {
 
 using base::fail;
 
-/// The mean of those that have a value.
+/// The mean of those peers that have a value.
 class Mean {
  public:
   void add(const std::optional<double>& value) {
@@ -29,7 +29,7 @@ class Mean {
   double count_ = 0;
 };
 
-/// What its replica was like when it ended is no part of the swarm's.
+/// The final replica of such a peer does not count for the swarm.
 bool has_failed(const PeerSummary& peer) {
   return peer.end == kEndFailed || peer.end == kEndDiverged;
 }

@@ -15,16 +15,16 @@ namespace starling::report {
 
 inline constexpr char kSummaryFile[] = "summary.json";
 
-/// Bytes on links in one direction, TLS and framing included, by what they were for.
+/// Bytes on links in one direction, TLS and framing included, by purpose.
 struct BytesByPurpose {
   std::uint64_t total = 0;
   std::uint64_t delta = 0;
   std::uint64_t keyframe = 0;
   std::uint64_t membership = 0;
-  std::uint64_t reduce = 0;  ///< what rings add up: gradients, or what local rounds moved
+  std::uint64_t reduce = 0;  ///< the sums of rings: gradients, or movements of local rounds
   std::uint64_t other = 0;
-  /// Of circuits, in no total: passed on for others, or the outer form of what a link through a
-  /// relay has counted.
+  /// Of circuits, not part of any total: passed on for others, or the outer form of bytes that a
+  /// link through a relay has counted.
   std::uint64_t relayed = 0;
 
   friend bool operator==(const BytesByPurpose&, const BytesByPurpose&) = default;
@@ -41,7 +41,7 @@ inline constexpr std::pair<const char*, std::uint64_t BytesByPurpose::*> kPurpos
 struct HistoryPoint {
   double seconds = 0;
   std::uint64_t samples = 0;
-  std::optional<double> accuracy;  ///< nothing where samples have no labels
+  std::optional<double> accuracy;  ///< nothing if samples have no labels
   double loss = 0;                 ///< nats
   std::uint64_t bytes_sent = 0;
 
@@ -51,8 +51,8 @@ struct HistoryPoint {
 inline constexpr std::size_t kHistoryMax = 4096;       ///< evaluations in a summary
 inline constexpr std::size_t kSummaryPeersMax = 4096;  ///< peers in a swarm's summary
 
-/// How one peer's run went. What is not known (no evaluation was made, no step) or is not there (an
-/// accuracy without labels) has no value and is null in the file.
+/// How one peer's run went. Unknown figures (without an evaluation or a step) and missing ones (an
+/// accuracy without labels) have no value and are null in the file.
 struct PeerSummary {
   std::string name;
   std::string id;                  ///< peer id, 64 hexadecimal digits
@@ -76,15 +76,15 @@ struct PeerSummary {
   friend bool operator==(const PeerSummary&, const PeerSummary&) = default;
 };
 
-/// The ends of a peer that an error ended.
+/// The ends of a peer that failed.
 inline constexpr const char* kEndFailed = "failed";
 inline constexpr const char* kEndDiverged = "diverged";
 
-/// The swarm: totals of samples, steps, bytes and exchanges, means of the rest; of accuracy, loss,
-/// drift and the history those of peers that no error ended.
+/// The swarm: totals of samples, steps, bytes and exchanges, and means of the rest; for accuracy,
+/// loss, drift and the history, only over peers that did not fail.
 struct SwarmSummary {
   PeerSummary swarm;  ///< name: the run's; id: empty; end: the peers' if all agree, else "mixed"
-  /// max |x_i - mean| / |mean| over the final replicas; nothing where it was not measured.
+  /// max |x_i - mean| / |mean| over the final replicas; nothing if it was not measured.
   std::optional<double> distance;
   std::vector<PeerSummary> peers;
 
@@ -96,16 +96,16 @@ struct SwarmSummary {
 [[nodiscard]] SwarmSummary summarize(std::string name, std::vector<PeerSummary> peers);
 
 [[nodiscard]] std::string to_json(const PeerSummary& summary);
-/// The swarm's figures at the top level, and under "peers" one object a peer.
+/// The swarm's figures at the top level, and under "peers" one object per peer.
 [[nodiscard]] std::string to_json(const SwarmSummary& summary);
 
-/// Reads what to_json wrote, of a swarm its own figures. Keys that are not known are skipped.
-/// Errors (ErrorCode::data) name the key.
+/// Reads the output of to_json; for a swarm, only the swarm's own figures. Unknown keys are
+/// skipped. Errors (ErrorCode::data) name the key.
 [[nodiscard]] base::Result<PeerSummary> peer_summary_from_json(std::string_view json);
 
-inline constexpr std::uint64_t kSummaryBytesMax = 64U << 20;  ///< of a file that is read
+inline constexpr std::uint64_t kSummaryBytesMax = 64U << 20;  ///< of a file to read
 
-/// `dir`/summary.json, replaced as a whole: a reader sees the old or the new one. Blocks for the
+/// Replaces `dir`/summary.json as a whole: a reader sees the old or the new one. Blocks for the
 /// disk.
 [[nodiscard]] base::Status write_summary(const std::string& dir, const PeerSummary& summary);
 [[nodiscard]] base::Status write_summary(const std::string& dir, const SwarmSummary& summary);

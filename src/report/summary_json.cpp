@@ -13,7 +13,7 @@ namespace {
 using base::ErrorCode;
 using base::fail;
 using base::Result;
-using Json = nlohmann::ordered_json;  // keys stay in the order in which people want to read them
+using Json = nlohmann::ordered_json;  // keys stay in an order that suits readers
 
 Json peer_json(const PeerSummary& summary) {
   Json json{{"name", summary.name},
@@ -52,7 +52,7 @@ std::string text_of(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Takes values out of an object; the first that is missing or of another type is remembered.
+/// Takes values out of an object; remembers the first that is missing or has another type.
 class Reader {
  public:
   Reader(const Json& object, std::string place) : object_(object), place_(std::move(place)) {
@@ -161,7 +161,7 @@ void read_peer(Reader& reader, PeerSummary& summary) {
   });
 }
 
-/// Parses without exceptions; nlohmann's parser does not recurse, so nesting does no harm.
+/// Parses without exceptions; nlohmann's parser does not recurse, so nesting is harmless.
 Result<Json> parse(std::string_view text) {
   Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) return fail(ErrorCode::data, "is not JSON, or not all of it");

@@ -26,7 +26,7 @@ struct Column {
   const char* title;
   std::size_t width;
   bool language;  ///< only for language models
-  int rank;       ///< where a terminal is too narrow for all, those with the highest go first
+  int rank;       ///< if a terminal is too narrow, columns with the highest rank go first
 };
 
 constexpr std::array kColumns{
@@ -43,14 +43,14 @@ std::string optional_percent(const std::optional<double>& value, int decimals) {
   return value ? format_percent(*value, decimals) : "-";
 }
 
-/// How a table is laid out.
+/// The layout of a table.
 struct Layout {
   std::size_t name_width = 0;
   bool language = false;
   std::array<bool, kColumns.size()> shown{};
 };
 
-/// Leaves out whole columns until the rest fits; a line that is cut says less, and nobody sees it.
+/// Leaves out whole columns until the rest fits: a cut line would hide values unnoticed.
 void choose_columns(Layout& layout, std::size_t columns) {
   std::size_t width = layout.name_width + 1 + kStateMax;
   for (std::size_t i = 0; i < kColumns.size(); ++i) {

@@ -1,4 +1,4 @@
-// The live table of a swarm: what its peers do, a row a peer, redrawn in place on a terminal.
+// The live table of a swarm: one row per peer, redrawn in place on a terminal.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace starling::report {
 
-/// What one peer said last.
+/// The last figures of one peer.
 struct PeerRow {
   std::string name;
   std::string state;    ///< one word: "training", "settling", "done", "killed", ...
@@ -28,7 +28,7 @@ struct PeerRow {
   std::optional<double> eta_seconds;
 };
 
-/// The swarm at one moment, in the order in which the rows are to stand.
+/// The swarm at one moment, in the order of the rows.
 struct SwarmSnapshot {
   std::string run;
   double seconds = 0;  ///< since the swarm was started
@@ -40,19 +40,19 @@ struct TableSize {
   std::size_t lines = 24;     ///< rows that do not fit are counted in one line instead
 };
 
-/// The table: a line on the run, a header, a row a peer and a row for the swarm (sums, and means
-/// over the peers that have a value; progress and ETA of the peer that is furthest). It has columns
-/// for the quality of a language model if a peer has one. Where lines would be too long, whole
+/// The table: a line on the run, a header, a row for each peer and a row for the swarm (sums, and
+/// means over the peers that have a value; progress and ETA of the peer that is furthest). It has
+/// columns for the quality of a language model if a peer has one. If lines would be too long, whole
 /// columns are left out. Each line ends with '\n'; plain ASCII.
 [[nodiscard]] std::string table_text(const SwarmSnapshot& snapshot, TableSize size);
 
-/// A row as one line of text, for a log or a pipe: after so many seconds, in a swarm of so many
-/// peers. Ends with '\n'.
+/// A row as one line of text, for a log or a pipe, after `seconds` in a swarm of `peers` peers.
+/// Ends with '\n'.
 [[nodiscard]] std::string plain_line(double seconds, std::size_t peers, const PeerRow& row);
-/// The same of the swarm's row.
+/// The same for the swarm's row.
 [[nodiscard]] std::string plain_line(const SwarmSnapshot& snapshot);
 
-/// How often show() draws, at most.
+/// The shortest time between two drawings of show().
 inline constexpr base::Duration kTableInterval = std::chrono::milliseconds(500);
 inline constexpr base::Duration kPlainInterval = std::chrono::seconds(5);
 

@@ -60,7 +60,8 @@ constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
   return table;
 }();
 
-/// As records store it: rotated and moved, since sums of what holds sums are weak.
+/// A checksum as records store it: rotated and moved, since checksums over data with checksums are
+/// weak.
 std::string checksum(std::string_view bytes) {
   std::uint32_t crc = ~0U;
   for (const char byte : bytes) {

@@ -1,4 +1,4 @@
-// A long course of values in bounded memory.
+// A long series of values in bounded memory.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 namespace starling::report {
 
 /// Values in the order in which they came: all of them while they are few. When there would be more
-/// than `max`, every second one goes, and of those that follow every second one, then every fourth,
-/// and so on, is kept. The first and the newest one are always there.
+/// than `max`, every second one is dropped, and of later values only every second one, then every
+/// fourth, and so on, is kept. The first and the newest one are always there.
 template <class Value>
 class Thinned {
  public:
@@ -42,7 +42,7 @@ class Thinned {
   std::uint64_t stride_ = 1;
   std::uint64_t offered_ = 0;
   std::vector<Value> values_;
-  Value newest_{};  ///< where it is not in values_
+  Value newest_{};  ///< if it is not in values_
   bool passed_over_ = false;
 };
 

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::uint64_t kBytesMax = membership::kRememberedMax * (wire::kAddressMax + 1);
 
-/// Addresses come from other machines: one with a line's end in it would be two. It is no target.
+/// Addresses come from other machines: an address with a line end in it would become two. It cannot
+/// be dialed anyway.
 bool is_kept(const std::string& address) {
   return address.size() <= wire::kAddressMax && io::parse_target(address);
 }

@@ -35,7 +35,7 @@ std::vector<std::string> addresses_of_others(const peer::Status& status) {
     if (member.self || member.record.state != wire::MemberState::alive || all.empty()) continue;
     if (member.record.reach == wire::Reachability::dials_only) continue;
     const auto link = std::ranges::find(status.links, member.record.id, &peer::LinkStatus::peer);
-    // A link that came in has the port of the other end's socket, which nobody can dial.
+    // An incoming link shows the port of the other end's socket, which cannot be dialed.
     const bool leads_there =
         link != status.links.end() && std::ranges::count(all, link->address) > 0;
     (leads_there ? dialed : told).push_back(leads_there ? link->address : all.front());

@@ -1,4 +1,4 @@
-// What every peer answers on its control port, whether it trains or relays.
+// The answers of every peer on its control port, whether it trains or relays.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace starling::runtime {
 
-/// The addresses and the traffic of a node; of the run its id alone.
+/// The addresses and the traffic of a node; of the run, only its id.
 [[nodiscard]] report::StatusExtra extra_of(const peer::Status& status, const io::Node& node);
 
-/// For an invite: one address of each member that is alive and may be dialed, those first that this
-/// peer has dialed itself, which lead there.
+/// For an invite: one address of each member that is alive and may be dialed. Addresses that this
+/// peer has dialed itself come first, since they work.
 [[nodiscard]] std::vector<std::string> addresses_of_others(const peer::Status& status);
 
 /// The page's files, /metrics, /status, /members and /links; 404 for other paths.

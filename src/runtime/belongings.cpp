@@ -63,12 +63,12 @@ io::NodeEnd run_node(io::Node& node, const std::string& name, const io::Identity
   wire::MemberRecord self{.id = identity.id(),
                           .name = name,
                           .addresses = node.addresses(),
-                          // A restarted peer must be newer than what others know of it.
+                          // A restarted peer's record must be newer than the one that others have.
                           .incarnation = static_cast<std::uint64_t>(time(nullptr))};
   log.event(report::Level::info, "started",
             {{"name", std::string_view(name)}, {"address", std::string_view(node.address())}});
   io::RecordSigner signer(identity);
-  // Another number in each life: others tell one life from another by what is drawn.
+  // Another number in each life: others tell lives apart by the drawn numbers.
   std::random_device entropy;
   const std::uint64_t seed = std::uint64_t{entropy()} << 32U | entropy();
   return node.run(make_core(std::move(self), signer, base::Rng(seed)));

@@ -1,4 +1,4 @@
-// What a peer has in a process beside its core, whether it trains or relays.
+// A peer's folder, identity, log and node in a process, whether it trains or relays.
 #pragma once
 
 #include <functional>
@@ -30,17 +30,16 @@ struct Belongings {
 };
 
 /// Makes the folder of a peer of this run with its identity and log. `secret`: a file; empty: there
-/// is none. Errors: usage (an option, or a peer that runs in this folder), secret, data (the
-/// folder).
+/// is none. Errors: usage (an option, or a peer runs in this folder), secret, data (the folder).
 [[nodiscard]] base::Result<Belongings> take_belongings(const std::string& run,
                                                        const std::string& secret,
                                                        const Options& options);
 
-/// What of a node follows from the options, its transport aside. Its notes go to the log, which
+/// The node's options that follow from these, except its transport. Its notes go to the log, which
 /// outlives it.
 [[nodiscard]] io::Node::Options node_options(const Options& options, report::Log& log);
 
-/// Makes the node, and tells this machine's programs in its folder where it is.
+/// Makes the node, and writes its addresses to its folder, for this machine's programs.
 [[nodiscard]] base::Result<std::unique_ptr<io::Node>> open_node(const std::string& dir,
                                                                 const std::string& name,
                                                                 const io::Identity& identity,

@@ -1,4 +1,4 @@
-// The byte meter of links, as summaries and reports have it.
+// The byte meter of links, for summaries and reports.
 #pragma once
 
 #include <iterator>

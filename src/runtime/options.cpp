@@ -18,7 +18,7 @@ base::Status check_address(const base::Result<io::HostPort>& parsed, ErrorCode c
   return fail(code, "{}: {}", place, parsed.error().text);
 }
 
-/// What others are told, as given: it must be of use to them.
+/// Announced addresses are passed on as given, so they must be useful to others.
 base::Status check_announced(const std::vector<std::string>& announced) {
   auto checked = check_targets(announced, ErrorCode::usage, "--announce");
   if (!checked) return checked;

@@ -11,7 +11,7 @@
 
 namespace starling::runtime {
 
-/// What the run file does not say.
+/// Options that are not in the run file.
 struct Options {
   std::vector<std::string> join;  ///< beside swarm.join
   std::string listen = "[::]:0";
@@ -19,32 +19,31 @@ struct Options {
   std::string http = "127.0.0.1:0";   ///< of the page, the metrics and the commands
   std::string proxy;                  ///< URL; empty: as the environment says (io::choose_proxy)
   bool port_mapping = false;          ///< ask the router to let others in
-  std::string port_mapper;            ///< the program that does; empty: as io::find_mapper() has it
+  std::string port_mapper;            ///< the program for that; empty: io::find_mapper() finds it
   bool lan = false;                   ///< look for peers of this run on the local network
-  std::string name;                   ///< empty: the host's, with a number where others run there
+  std::string name;                   ///< empty: the host's, with a number if others run there
   std::string dir;                    ///< empty: runs/<run name>/<peer name>
-  bool require_peers = false;         ///< ends with an error where none is met within a minute
+  bool require_peers = false;         ///< end with an error if none is met within a minute
   bool signals = true;                ///< SIGINT, SIGTERM and SIGHUP make the peer leave
-  bool quiet = false;                 ///< warnings go to the log alone, not to stderr
-  bool progress = false;              ///< how it goes, and who joins or dies, is printed to stdout
-  double age = 0;                     ///< seconds that went by before, for seconds_to_first_step
+  bool quiet = false;                 ///< warnings go only to the log, not to stderr
+  bool progress = false;              ///< print progress, and who joins or dies, to stdout
+  double age = 0;                     ///< seconds that passed before, for seconds_to_first_step
 };
 
-/// What a relay serves, and how much.
+/// The run and the limits of a relay.
 struct RelayOptions {
   wire::RunId run;     ///< zero: that of the first peer that comes
-  std::string secret;  ///< file with the swarm's secret; empty: it has none
+  std::string secret;  ///< file with the swarm's secret; empty: the swarm has none
   reach::Config relay = reach::kRelayConfig;
 };
 
-/// Error (`code`): one of these, which stand at `place`, is no address that can be dialed.
+/// Error (`code`): one of these addresses, given at `place`, cannot be dialed.
 [[nodiscard]] base::Status check_targets(const std::vector<std::string>& addresses,
                                          base::ErrorCode code, const char* place);
-/// Error (ErrorCode::usage): an address that is none, or leads nowhere.
+/// Error (ErrorCode::usage): an address is invalid, or leads nowhere.
 [[nodiscard]] base::Status check(const Options& options);
 
-/// The program that has the port mapped; empty: none, and where that is not as wanted the log says
-/// why.
+/// The program that maps the port; empty: none. If one was wanted, the log says why there is none.
 [[nodiscard]] std::string choose_port_mapper(const Options& options, report::Log& log);
 
 }  // namespace starling::runtime

@@ -20,16 +20,16 @@ namespace {
 using base::ErrorCode;
 using base::fail;
 
-/// Peers of a run on one machine that need no names.
+/// The most peers of a run on one machine without given names.
 constexpr int kUnnamedMax = 64;
 
-/// A folder is named by it, and it stands in tables.
+/// It names a folder and appears in tables.
 bool is_name(std::string_view text) {
   return !text.empty() && text != "." && text != ".." &&
          std::ranges::all_of(text, runfile::may_be_in_name);
 }
 
-/// The host's, of the `number`th peer of a run on this machine.
+/// The host's name, for the `number`th peer of a run on this machine.
 std::string default_name(int number) {
   std::array<char, 256> host{};
   const bool is_usable = gethostname(host.data(), host.size() - 1) == 0 && is_name(host.data());
@@ -38,7 +38,7 @@ std::string default_name(int number) {
   return name.substr(0, wire::kNameMax - end.size()) + end;
 }
 
-/// Makes a folder and locks it; nothing where a peer has it.
+/// Makes a folder and locks it; nothing if a peer has it.
 base::Result<std::optional<base::FileLock>> take_folder(const std::string& dir) {
   if (auto made = base::make_folder(dir); !made) return fail(made.error());
   return base::FileLock::take(dir + "/" + report::kLockFile);

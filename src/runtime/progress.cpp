@@ -12,7 +12,7 @@ namespace {
 
 using wire::MemberState;
 
-/// Members whose news are told in one call: a large swarm is met all at once.
+/// Members whose news are told in one call: a large swarm appears all at once.
 constexpr std::size_t kNewsMax = 8;
 
 /// A row of the live table of `starling swarm`, with the speed of all.
@@ -51,7 +51,7 @@ std::string news_of(const peer::MemberStatus& member) {
 std::string ProgressLines::changes(const peer::Status& status) {
   std::string text;
   std::size_t count = 0;
-  std::map<base::PeerId, MemberState> told;  // without those that are no members any more
+  std::map<base::PeerId, MemberState> told;  // without those that are no longer members
   for (const peer::MemberStatus& member : status.members) {
     const auto before = told_.find(member.record.id);
     const bool is_new = before == told_.end();
@@ -59,7 +59,7 @@ std::string ProgressLines::changes(const peer::Status& status) {
     if (member.self || (is_new && state == MemberState::suspect)) continue;
     if (state == MemberState::suspect) state = before->second;
     told.emplace(member.record.id, state);
-    // Who was gone before this peer came is no news.
+    // A member that was gone before this peer came is not news.
     if (is_new ? state != MemberState::alive : state == before->second) continue;
     if (++count <= kNewsMax) text += news_of(member);
   }

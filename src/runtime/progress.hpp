@@ -1,4 +1,4 @@
-// What somebody who watches a peer on a terminal is told while it trains.
+// The lines on a terminal while a peer trains.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace starling::runtime {
 
-/// Between two lines on how it goes.
+/// Between two progress lines.
 inline constexpr base::Duration kProgressEvery = std::chrono::seconds(10);
 
 class ProgressLines {
  public:
-  /// Lines on who joined, left or died since the last call, and now and then one on how it goes.
-  /// `trained`: for so long in this life of the peer.
+  /// Lines on who joined, left or died since the last call, and now and then a progress line.
+  /// `trained`: how long, in this life of the peer.
   [[nodiscard]] std::string tell(const peer::Status& status, base::Duration trained,
                                  std::uint64_t bytes_sent, base::Time now);
 
@@ -25,7 +25,7 @@ class ProgressLines {
   [[nodiscard]] std::string changes(const peer::Status& status);
 
   std::map<base::PeerId, wire::MemberState> told_;
-  std::optional<base::Time> line_at_;  ///< of the last line on how it goes
+  std::optional<base::Time> line_at_;  ///< of the last progress line
 };
 
 }  // namespace starling::runtime

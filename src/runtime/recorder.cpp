@@ -77,7 +77,7 @@ void Recorder::add(const peer::Status& status, bool evaluated, const io::LinkTra
                               .bytes_sent = traffic.sent_total(),
                               .bytes_received = traffic.received_total(),
                               .exchanges = status.exchanges});
-  // A full disk, or a folder that is gone, is told once, not with each row.
+  // A full disk, or a folder that is gone, is reported once, not with each row.
   if (!written && !rows_fail_) {
     log_.event(report::Level::warning, "metrics_not_written",
                {{"text", std::string_view(written.error().text)}});
@@ -89,7 +89,7 @@ base::Status Recorder::write(const report::MetricsRow& row) {
   const auto written = metrics_.append(row);
   std::error_code error;
   if (!std::filesystem::exists(subject_.dir, error)) {
-    // What is written to open files of it is lost.
+    // Data written to open files in it would be lost.
     return fail(ErrorCode::data, "{}: this peer's folder is not there any more", subject_.dir);
   }
   if (!written) return fail(written.error());

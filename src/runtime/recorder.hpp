@@ -1,4 +1,4 @@
-// What a peer leaves on disk of how its run went: metrics.csv, TensorBoard's file, summary.json.
+// A peer's record of its run on disk: metrics.csv, TensorBoard's file, summary.json.
 #pragma once
 
 #include <string>
@@ -22,32 +22,32 @@ namespace starling::runtime {
 /// One thread at a time.
 class Recorder {
  public:
-  /// Whose run it is.
+  /// The peer whose run it is.
   struct Subject {
     std::string dir;  ///< the peer's folder
     std::string name;
     base::PeerId id;
     wire::RunId run;
     double bytes_per_label = 0;  ///< data::Dataset::bytes_per_label
-    base::Time started;          ///< when its program was
+    base::Time started;          ///< when its program was started
   };
 
-  /// `goes_on_from`: of the checkpoint that the peer goes on from, else nullptr; what the files
-  /// have of later steps is dropped. `log` outlives this. Error (ErrorCode::data): a file cannot be
-  /// written.
+  /// `goes_on_from`: the state of the checkpoint from which the peer continues, or nullptr; the
+  /// files' rows of later steps are dropped. `log` outlives this. Error (ErrorCode::data): a file
+  /// cannot be written.
   [[nodiscard]] static base::Result<Recorder> open(Subject subject,
                                                    const train::CheckpointState* goes_on_from,
                                                    report::Log& log);
 
   /// Adds a row, and a point to the summary's history if `evaluated`: the status has an evaluation
-  /// that no earlier one had. Does not fail: rows that cannot be written are told in the log, once.
+  /// that no earlier one had. Does not fail: if rows cannot be written, the log says so once.
   void add(const peer::Status& status, bool evaluated, const io::LinkTraffic& traffic,
            base::Time now);
 
-  /// As report::MetricsFile::thinned.
+  /// Like report::MetricsFile::thinned.
   [[nodiscard]] std::string thinned() const { return metrics_.thinned(); }
 
-  /// Writes the summary; the log is told of it where that fails, and of a peer that failed.
+  /// Writes the summary; the log says if that fails, or if the peer failed.
   report::PeerSummary finish(const io::NodeEnd& end);
 
  private:
@@ -60,8 +60,8 @@ class Recorder {
   report::Log& log_;
   report::MetricsFile metrics_;
   report::TensorBoardFile tensorboard_;
-  report::Thinned<report::HistoryPoint> history_{report::kHistoryMax - 1};  // and the newest
-  bool rows_fail_ = false;                                                  ///< and that was told
+  report::Thinned<report::HistoryPoint> history_{report::kHistoryMax - 1};  // plus the newest
+  bool rows_fail_ = false;                                                  ///< and was reported
 };
 
 }  // namespace starling::runtime

@@ -9,7 +9,7 @@
 namespace starling::runtime {
 namespace {
 
-/// Of a frame with a piece of a circuit; nobody sends a relay anything longer.
+/// Of a frame with a piece of a circuit, the longest that a relay gets.
 constexpr std::size_t kPayloadMax = 64 * 1024;
 
 }  // namespace

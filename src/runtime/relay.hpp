@@ -1,5 +1,5 @@
-// A relay in a process of its own: a member without a replica, with its folder, identity, log,
-// links and control port.
+// A relay in its own process: a member without a replica, with its folder, identity, log, links and
+// control port.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace starling::runtime {
 class Relay {
  public:
   /// Makes its folder, and opens the listener and the control port. Errors: usage (the name, an
-  /// address, or a peer that runs in this folder), secret, data (the folder), network.
+  /// address, or a peer runs in this folder), secret, data (the folder), network.
   [[nodiscard]] static base::Result<std::unique_ptr<Relay>> open(RelayOptions relay,
                                                                  Options options);
   ~Relay();
@@ -27,13 +27,14 @@ class Relay {
   [[nodiscard]] const std::string& name() const noexcept { return own_.place.name; }
   [[nodiscard]] const std::string& dir() const noexcept { return own_.place.dir; }
   [[nodiscard]] const base::PeerId& id() const noexcept { return own_.identity.id(); }
-  /// "ip:port" that it listens on, and at which others reach it.
+  /// "ip:port" on which it listens, and at which others reach it.
   [[nodiscard]] const std::string& listens() const { return node_->address(); }
   [[nodiscard]] const std::string& address() const { return node_->addresses().front(); }
   [[nodiscard]] const std::string& http_address() const { return node_->control_address(); }
 
-  /// Relays until a person ends it, or (EndReason::done) all members of its run have been gone for
-  /// a minute: another may serve the next run. This is the loop thread from now on.
+  /// Relays until a person ends it, or (EndReason::done) until all members of its run have been
+  /// gone for a minute, so that another Relay may serve the next run. This is the loop thread from
+  /// now on.
   [[nodiscard]] io::NodeEnd run();
 
  private:
@@ -45,7 +46,7 @@ class Relay {
   const RelayOptions relay_;
   const Options options_;
   Belongings own_;
-  const data::Shards nothing_{1, {}, {}, 0};  ///< a core has some to share out
+  const data::Shards nothing_{1, {}, {}, 0};  ///< a core needs some shards
   std::unique_ptr<io::Node> node_;
 };
 

@@ -25,13 +25,14 @@ using base::ErrorCode;
 using base::fail;
 
 constexpr base::Duration kRequirePeers = std::chrono::minutes(1);
-/// Of a frame or a link's queue, beside what grows with the model: scales, headers, small frames.
+/// Of a frame or a link's queue, beside the parts that grow with the model: scales, headers, small
+/// frames.
 constexpr std::size_t kPayloadSlack = 64 * 1024;
-/// Bytes a parameter that may wait on a link: keyframes and dense deltas, or two parts of a ring
+/// Bytes per parameter that may wait on a link: keyframes and dense deltas, or two parts of a ring
 /// of two peers.
 constexpr std::size_t kQueuedPerParameter = 3;
 constexpr std::size_t kQueuedPerParameterAllReduce = 8;
-/// Times that the buffers may wait on a link: with deltas and a keyframe, or parts of a ring.
+/// How many times the buffers may wait on a link: with deltas and a keyframe, or parts of a ring.
 constexpr std::size_t kQueuedBuffers = 3;
 constexpr std::size_t kRunBrief = 8;  ///< digits of a run id in messages
 
@@ -100,7 +101,8 @@ base::Status Run::load_checkpoint() {
   checkpoint_ = std::move(loaded.checkpoint);
   damaged_ = std::move(loaded.damaged);
   if (!checkpoint_) return {};
-  // Names are no part of the run's id. Told later, run.toml would already have the new ones.
+  // Names are not part of the run's id. If this were reported later, run.toml would already have
+  // the new ones.
   for (const auto tensors : {task_.tensors, task_.buffer_tensors}) {
     if (auto there = train::check_has(checkpoint_->model, tensors); !there) {
       return fail(ErrorCode::data,
@@ -225,7 +227,7 @@ base::Status Run::save(const peer::Snapshot& snapshot) {
        .progress = snapshot.progress,
        .counters = {snapshot.counters.begin(), snapshot.counters.end()}},
       model, state, run_file_.checkpoint.keep, damaged_);
-  if (saved) damaged_.clear();  // they are gone, and their steps come again
+  if (saved) damaged_.clear();  // they are gone, and their steps will come again
   if (snapshot.rule != nullptr) snapshot.rule->free_copy();
   return saved;
 }
@@ -267,7 +269,7 @@ base::Status Run::remember() {
 }
 
 void Run::on_report(const peer::Status& status, bool evaluated) {
-  if (unwritten_addresses_) static_cast<void>(remember());  // a full disk has room again one day
+  if (unwritten_addresses_) static_cast<void>(remember());  // a full disk may have room again
   const io::LinkTraffic traffic = node_->traffic();
   const base::Time now = io::Loop::now();
   recorder_->add(status, evaluated, traffic, now);

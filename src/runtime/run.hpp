@@ -1,5 +1,5 @@
-// What a peer has around its core in a process: folder, identity, log, metrics, checkpoints, links
-// and control port. Whoever trains says what, takes the jobs of trainer(), and is told the rest.
+// Everything around a peer's core in a process: folder, identity, log, metrics, checkpoints, links
+// and control port. The caller provides the task and runs the jobs of trainer().
 #pragma once
 
 #include <cstdint>
@@ -35,28 +35,27 @@
 
 namespace starling::runtime {
 
-/// What is trained, and on what. Its views outlive the run.
+/// The parameters to train, and the data. Its views outlive the run.
 struct Task {
-  std::vector<float> parameters;  ///< that the run starts with
+  std::vector<float> parameters;  ///< initial parameters
   exchange::BufferSpec buffers;
   std::span<const compute::Tensor> tensors;  ///< of the parameters, for checkpoints
   std::span<const compute::Tensor> buffer_tensors;
   runfile::Identity identity;
   std::uint32_t samples = 0;             ///< of the training set
-  std::span<const std::int32_t> labels;  ///< of each sample, where they have one
+  std::span<const std::int32_t> labels;  ///< of each sample, if samples have one
   double bytes_per_label = 0;            ///< data::Dataset::bytes_per_label
 };
 
-/// Error (ErrorCode::run_file): one of swarm.join is no address that can be dialed.
+/// Error (ErrorCode::run_file): an address in swarm.join cannot be dialed.
 [[nodiscard]] base::Status check_join(const runfile::RunFile& run_file);
 
-/// One peer of a process. Opened, prepared and run, in that order. All on one thread, but where
-/// something else is said.
+/// One peer of a process. Opened, prepared and run, in that order. All on one thread, unless stated
+/// otherwise.
 class Run {
  public:
-  /// Makes the peer's folder with its identity and log. Errors: usage (the name, an
-  /// address, or a peer that runs in this folder), run_file (the secret, swarm.join), data (the
-  /// folder).
+  /// Makes the peer's folder with its identity and log. Errors: usage (the name, an address, or a
+  /// peer runs in this folder), run_file (the secret, swarm.join), data (the folder).
   [[nodiscard]] static base::Result<std::unique_ptr<Run>> open(runfile::RunFile run_file,
                                                                Options options);
   ~Run();
@@ -77,57 +76,57 @@ class Run {
 
   [[nodiscard]] const wire::RunId& run_id() const noexcept { return run_id_; }
   [[nodiscard]] const data::Shards& shards() const noexcept { return *shards_; }
-  /// "ip:port" that others reached this peer at when it was prepared.
+  /// "ip:port" at which others could reach this peer when it was prepared.
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
-  /// For a machine that has no run file, with this peer's address and of `others`, and then its
-  /// further ones, as many as fit. Nothing where this peer does not hand out its run file: another
-  /// program trains, or the file is too long.
+  /// For a machine without a run file: has this peer's address, those of `others`, and then this
+  /// peer's further addresses, as many as fit. Nothing if this peer does not give out its run file:
+  /// another program trains, or the file is too long.
   [[nodiscard]] std::optional<runfile::Invite> invite(
       const std::vector<std::string>& others = {}) const;
   /// "ip:port" of the page, the metrics and the commands, for this machine.
   [[nodiscard]] const std::string& http_address() const { return node_->control_address(); }
-  /// What this peer goes on from. Its tensors are there until they were used (below).
+  /// The checkpoint from which this peer continues. Its tensors are there until they are used
+  /// (below).
   [[nodiscard]] const std::optional<train::Checkpoint>& checkpoint() const noexcept {
     return checkpoint_;
   }
-  /// Samples that this peer has trained on in its former lives.
+  /// Samples that this peer trained on in its former lives.
   [[nodiscard]] std::uint64_t samples_before() const noexcept;
   [[nodiscard]] base::StepNumber steps_before() const noexcept;
 
-  /// The replica as it starts: as the checkpoint has it, or as the task has it. The checkpoint's
-  /// model is given up with that. Error (ErrorCode::data): its tensors are other ones. Once, on any
-  /// thread.
+  /// The initial replica: the checkpoint's, or the task's. This frees the checkpoint's model. Error
+  /// (ErrorCode::data): its tensors do not match. Once, on any thread.
   [[nodiscard]] base::Result<exchange::Replica> make_replica();
-  /// Gives the optimizer the checkpoint's state, if there is one, which is given up with that.
-  /// Error (ErrorCode::data): it is of another optimizer. Once, on any thread.
+  /// Gives the optimizer the checkpoint's state, if there is one, and frees it. Error
+  /// (ErrorCode::data): it belongs to another optimizer. Once, on any thread.
   [[nodiscard]] base::Status restore(train::UpdateRule& rule);
-  /// Writes a checkpoint. Thread of the replica.
+  /// Writes a checkpoint. On the replica's thread.
   [[nodiscard]] base::Status save(const peer::Snapshot& snapshot);
 
-  /// Where the owner of the replica takes its jobs.
+  /// Gives the owner of the replica its jobs.
   [[nodiscard]] io::TrainerPort& trainer() noexcept { return node_->trainer(); }
 
   /// Runs the peer until it ends. This is the loop thread from now on.
   [[nodiscard]] io::NodeEnd run();
 
-  /// Writes the summary; a peer that failed says so in its log, too. Then another peer may have the
+  /// Writes the summary; the log also says if the peer failed. Then another peer may take the
   /// folder.
   report::PeerSummary finish(const io::NodeEnd& end);
-  /// What differs between this run and the one that the swarm trains, a line each; empty where no
-  /// swarm refused this peer.
+  /// The differences between this run and the swarm's, one per line; empty if no swarm refused this
+  /// peer.
   [[nodiscard]] const std::string& refusal() const noexcept { return refusal_; }
 
  private:
   Run(runfile::RunFile run_file, Options options, Belongings own);
   /// Error (ErrorCode::data): its tensors have other names.
   [[nodiscard]] base::Status load_checkpoint();
-  /// Of others, from a former life.
+  /// Addresses of others, from a former life.
   std::vector<std::string> load_addresses();
   /// For the log and for people.
   void warn(std::string_view event, std::string_view text);
   base::Status open_node();
   [[nodiscard]] peer::Config core_config() const;
-  /// What is handed out; empty: nothing.
+  /// The run file to give out; empty: none.
   [[nodiscard]] std::string shared_run_file() const;
   /// Writes unwritten_addresses_.
   base::Status remember();
@@ -136,12 +135,12 @@ class Run {
   [[nodiscard]] io::ControlReply serve(const io::ControlRequest& request,
                                        const io::Node& node) const;
 
-  const base::Time started_;  ///< when its program was
+  const base::Time started_;  ///< when its program was started
   runfile::RunFile run_file_;
   const Options options_;
   const std::string name_;
   const std::string dir_;
-  /// Key, log and checkpoints have one writer; until it has finished.
+  /// Key, log and checkpoints have one writer, until it has finished.
   std::optional<base::FileLock> lock_;
   const std::optional<io::Secret> secret_;
   const std::optional<io::ProxyConfig> proxy_;

@@ -1,4 +1,4 @@
-// Run: what it answers on its control port, and whom it hands its run file.
+// Run: its answers on its control port, and to requests for its run file.
 #include <string>
 
 #include "runtime/answers.hpp"

@@ -79,8 +79,8 @@ std::optional<std::uint64_t> step_of(const std::string& name) {
   return base::parse_number<std::uint64_t>(std::string_view(name).substr(kPrefix.size()));
 }
 
-/// The checkpoint folders below `folder`, the newest first. Error (data): it cannot be listed,
-/// which does not mean that there is none.
+/// The checkpoint folders below `folder`, the newest first. Error (data): it cannot be listed, so
+/// there may be some.
 base::Result<std::vector<std::string>> list(const std::string& folder) {
   std::vector<std::pair<std::uint64_t, std::string>> found;
   std::error_code error;
@@ -98,7 +98,7 @@ base::Result<std::vector<std::string>> list(const std::string& folder) {
   return paths;
 }
 
-/// Of this run, leaves the one with state `last` and the newest before it that are whole.
+/// Keeps the checkpoint with state `last` and the newest whole ones of this run before it.
 void prune(const std::string& folder, const CheckpointState& last, std::uint32_t keep,
            std::span<const base::StepNumber> damaged) {
   std::uint32_t kept = 0;
@@ -113,7 +113,7 @@ void prune(const std::string& folder, const CheckpointState& last, std::uint32_t
       ++kept;
       continue;
     }
-    // Under the other name, so that what a crash leaves of it is removed by the next one.
+    // Under the other name, so that the next checkpoint removes the rest that a crash leaves.
     const std::string temporary = folder + "/" + kTemporary;
     std::error_code error;
     fs::rename(path, temporary, error);
@@ -121,8 +121,8 @@ void prune(const std::string& folder, const CheckpointState& last, std::uint32_t
   }
 }
 
-/// Renames a folder to `path`. What was there has the other name then; where the file system cannot
-/// swap the two, it is removed before, and a crash in between leaves neither.
+/// Renames a folder to `path`. A folder that was there gets the other name. If the file system
+/// cannot swap the two, that folder is removed first, and a crash in between leaves neither.
 std::error_code put_in_place(const std::string& temporary, const std::string& path) {
   std::error_code error;
   if (!fs::exists(path, error)) {
@@ -145,7 +145,7 @@ base::Status save_checkpoint(const std::string& folder, const CheckpointState& s
   const std::string path = fmt::format("{}/{}{}", folder, kPrefix, state.step.value);
   const std::string temporary = folder + "/" + kTemporary;
   std::error_code error;
-  fs::remove_all(temporary, error);  // of a crash
+  fs::remove_all(temporary, error);  // left by a crash
   if (base::Status made = base::make_folder(temporary); !made) return made;
   if (base::Status status = write_folder(temporary, state, model, optimizer); !status) {
     fs::remove_all(temporary, error);
@@ -154,7 +154,7 @@ base::Status save_checkpoint(const std::string& folder, const CheckpointState& s
   error = put_in_place(temporary, path);
   if (error) return fail(ErrorCode::data, "{}: cannot be renamed: {}", path, error.message());
   if (base::Status status = base::sync_folder(folder); !status) return status;
-  fs::remove_all(temporary, error);  // one of the same step that was there before
+  fs::remove_all(temporary, error);  // an earlier one of the same step
   prune(folder, state, keep, damaged);
   return {};
 }

@@ -47,7 +47,7 @@ base::Result<std::vector<base::SampleCounter>> counters_in(const json& state) {
   return counters;
 }
 
-/// Throws json::exception where something is missing, or of another type.
+/// Throws json::exception if something is missing or has another type.
 base::Result<StateFile> state_in(const json& state) {
   if (state.at("format") != kFormat) {
     return fail(ErrorCode::data, "has format {}, this version reads {}",

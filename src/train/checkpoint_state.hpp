@@ -1,4 +1,4 @@
-// What goes with a checkpoint's tensors, and its file.
+// The state that goes with a checkpoint's tensors, and its file.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace starling::train {
 inline constexpr const char* kModelFile = "model.safetensors";
 inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 
-/// What goes with a checkpoint's tensors.
+/// The state that goes with a checkpoint's tensors.
 struct CheckpointState {
   base::Hash128 run;                  ///< run id
   base::StepNumber step;              ///< of this peer
@@ -24,19 +24,19 @@ struct CheckpointState {
   std::uint64_t samples = 0;          ///< trained by this peer
   double progress = 0;                ///< of the swarm, as far as this peer knew; finite
   std::vector<base::SampleCounter>
-      counters;  ///< of all peers, as far as this one knew; no peer twice
+      counters;  ///< of all peers, as far as this one knew; each peer once
 
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };
 
-/// What state.json holds.
+/// The content of state.json.
 struct StateFile {
   CheckpointState state;
   std::uint64_t model_hash = 0;      ///< XXH3 of kModelFile
   std::uint64_t optimizer_hash = 0;  ///< of kOptimizerFile
 };
 
-/// The file's text, with a hash of its own in it.
+/// The file's text, which includes its own hash.
 [[nodiscard]] std::string state_text(const StateFile& file);
 
 /// Reads such a text; `path` stands in messages. Errors (ErrorCode::data): it is damaged, or of

@@ -1,4 +1,4 @@
-// What a run file says of training.
+// A run file's settings for training.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ inline constexpr std::size_t kStepsMax = 64;  ///< of a step schedule
 struct Config {
   Optimizer optimizer = Optimizer::sgd;
   double lr = 0.05;           ///< the highest of the schedule
-  double adam_lr = 0.0003;    ///< muon: of what it leaves to adamw, at the same time
+  double adam_lr = 0.0003;    ///< muon: lr of the parameters that it leaves to adamw
   double momentum = 0.9;      ///< sgd, muon
   bool nesterov = false;      ///< sgd, muon
   double beta1 = 0.9;         ///< adamw
@@ -27,15 +27,15 @@ struct Config {
   double weight_decay = 0.0;  ///< sgd: added to the gradient; adamw, muon: decoupled
   double clip = 0.0;          ///< largest norm of a gradient; 0: any
   std::uint32_t batch = 64;   ///< samples a step of one peer
-  /// A peer that is slower than most takes batches that are smaller by as much, down to this, and
-  /// steps that are shorter by as much. 0: all batches are as large.
+  /// A peer that is slower than most takes smaller batches in proportion, down to this, and shorter
+  /// steps in proportion. 0: all batches have the same size.
   std::uint32_t batch_min = 0;
-  std::uint32_t accumulate = 1;  ///< pieces that a batch is computed in, one after the other
+  std::uint32_t accumulate = 1;  ///< pieces in which a batch is computed, one after the other
   Schedule schedule = Schedule::constant;
   double warmup = 0.0;        ///< fraction of the run with a linearly rising learning rate
-  double final_lr = 0.0;      ///< cosine, linear: what the learning rate ends at, as part of lr
+  double final_lr = 0.0;      ///< cosine, linear: the learning rate at the end, as a part of lr
   std::vector<double> steps;  ///< step: fractions of the run, ascending, each after the warm-up
-  double step_factor = 0.1;   ///< step: what the learning rate is multiplied by at each of them
+  double step_factor = 0.1;   ///< step: multiplies the learning rate at each of them
   std::string device = "cpu";
   std::uint32_t threads = 1;                                   ///< compute threads of one peer
   compute::Precision precision = compute::Precision::float32;  ///< of a step; evaluation, too
@@ -43,7 +43,7 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-/// What holds where a run file only names the optimizer.
+/// The settings if a run file only names the optimizer.
 [[nodiscard]] inline Config defaults(Optimizer optimizer) {
   Config config{.optimizer = optimizer};
   if (optimizer == Optimizer::adamw) config.lr = 0.001;

@@ -20,7 +20,7 @@ std::size_t weight_of(const Op& op) {
   return compute::kNoTensor;
 }
 
-/// The rows of each of the matrices that a layer's weight is made of.
+/// The number of rows of each matrix in a layer's weight.
 std::vector<std::size_t> rows_of(const Graph& graph, std::size_t index, const Tensor& weight) {
   const std::size_t rows = weight.shape[0];
   if (const auto* conv = std::get_if<compute::Conv2d>(&graph.ops[index].kind)) {

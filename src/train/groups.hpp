@@ -1,4 +1,4 @@
-// Which update rule applies to which part of the flat parameter vector.
+// The update rule of each part of the flat parameter vector.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace starling::train {
 
-/// A contiguous part of the parameters with the same rule.
+/// A contiguous part of the parameters with one rule.
 struct Group {
   Optimizer rule = Optimizer::sgd;
   bool decays = false;  ///< whether the weight decay applies
@@ -20,8 +20,7 @@ struct Group {
 };
 
 /// The groups, without gaps and in order; neighbours differ. Weight decay applies to weights and
-/// embeddings, not to biases and norms. Muon applies to what hidden_matrices() lists, AdamW to the
-/// rest.
+/// embeddings, not to biases and norms. Muon applies to hidden_matrices(), AdamW to the rest.
 [[nodiscard]] std::vector<Group> make_groups(const compute::Graph& graph, const Config& config);
 
 /// A part of the parameters as a dense row-major matrix.
@@ -36,8 +35,8 @@ struct Matrix {
 
 /// The matrices of hidden layers, in order: the weights of linear and conv2d layers other than the
 /// last one, which makes the outputs. A conv2d weight is [out, in * kernel * kernel], one matrix a
-/// group. What one linear layer computes for several purposes is several matrices: queries, keys
-/// and values before an attention, both halves before a SwiGLU.
+/// group. A linear layer with several purposes has several matrices: queries, keys and values
+/// before an attention, both halves before a SwiGLU.
 [[nodiscard]] std::vector<Matrix> hidden_matrices(const compute::Graph& graph);
 
 }  // namespace starling::train

@@ -39,7 +39,7 @@ void NewtonSchulz::orthogonalise(std::span<float> matrix, std::size_t rows, std:
   if (x != matrix.data()) std::copy_n(x, matrix.size(), matrix.data());
 }
 
-// y = a x + (b A + c A^2) x, from the side that makes A small.
+// y = a x + (b A + c A^2) x, from the side on which A is small.
 void NewtonSchulz::iterate(const float* x, float* y, std::size_t rows, std::size_t cols) {
   const bool tall = rows > cols;
   const std::size_t side = std::min(rows, cols);

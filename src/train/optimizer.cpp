@@ -10,7 +10,7 @@
 namespace starling::train {
 namespace {
 
-// What is kept of a tensor: the ends of its names in checkpoints.
+// The ends of the state's names in checkpoints, after the tensor's name.
 constexpr std::string_view kMomentum = ".momentum";
 constexpr std::string_view kMean = ".mean";
 constexpr std::string_view kSquare = ".square";
@@ -69,14 +69,14 @@ void UpdateRule::apply(std::span<float> parameters, std::span<const float> gradi
   ++steps_;
 }
 
-// What clips a gradient; one that may have any norm is not looked at.
+// The factor that clips a gradient; without a limit, the gradient is not read.
 float UpdateRule::scale_of(std::span<const float> gradient) const {
   if (config_.clip == 0) return 1.0F;
   const double squares = kernels::sum_of_squares(gradient.data(), gradient.size());
   return compute::clip_factor(std::sqrt(squares), config_.clip);
 }
 
-// As all updates, of the next step.
+// The next step's update, like all of them.
 compute::SgdUpdate UpdateRule::sgd_update(float lr) const {
   return {.lr = lr,
           .momentum = static_cast<float>(config_.momentum),
@@ -142,7 +142,7 @@ void UpdateRule::apply_muon(const Matrix& matrix, float* parameters, const float
                    static_cast<float>(-lr * std::sqrt(std::max(1.0, shape))));
 }
 
-// Where in second_ the squares of the parameter at `offset` lie.
+// The place in second_ of the squares of the parameter at `offset`.
 std::size_t UpdateRule::square_at(std::size_t offset) const {
   std::size_t at = 0;
   for (const Group& group : groups_) {
@@ -152,7 +152,7 @@ std::size_t UpdateRule::square_at(std::size_t offset) const {
   return at;
 }
 
-// What lies on a device comes back for a look.
+// State on a device is copied back to be read.
 base::Status UpdateRule::read_state() {
   const std::size_t n = groups_.back().offset + groups_.back().size;
   first_.resize(n);

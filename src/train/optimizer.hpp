@@ -20,11 +20,11 @@ namespace starling::train {
 
 /// The update rule that a run file names, with its state. One thread at a time.
 ///
-/// Before anything else the gradient is clipped: if its norm over all parameters is above
-/// config.clip, it is made that long. `decay` is config.weight_decay where it applies (see
-/// make_groups), otherwise 0.
+/// First the gradient is clipped: if its norm over all parameters is above config.clip, it is
+/// scaled to that norm. `decay` is config.weight_decay where it applies (see make_groups),
+/// otherwise 0.
 ///
-/// sgd, as PyTorch's without dampening (Sutskever et al., ICML 2013):
+/// sgd, like PyTorch's without dampening (Sutskever et al., ICML 2013):
 ///     g += decay * p;  v = momentum * v + g
 ///     p -= lr * v, or with Nesterov's momentum p -= lr * (g + momentum * v)
 /// adamw (Loshchilov and Hutter, arXiv:1711.05101), at step t = 1, 2, ...:
@@ -50,20 +50,20 @@ class UpdateRule {
   /// One step in place; allocates nothing. Both spans have the graph's parameter_count elements.
   void apply(std::span<float> parameters, std::span<const float> gradient, float lr);
 
-  /// What the rule needs in a device's memory; nothing where can_reside() does not hold.
+  /// The rule's needs in a device's memory; nothing if can_reside() is false.
   [[nodiscard]] std::optional<compute::Residence> residence() const;
   /// From now on steps are those of a replica in a device's memory, which outlives this; the state
   /// goes there, too.
   [[nodiscard]] base::Status move_to(compute::Resident& resident);
-  /// What the next step there takes; count_step() tells that it was done.
+  /// The figures of the next step there; count_step() reports that it was done.
   [[nodiscard]] compute::Update next_update(float lr) const;
   void count_step() noexcept { ++steps_; }
 
-  /// The state, tensor by tensor, to be saved, or overwritten where it has not moved. Where it has,
-  /// this brings a copy here, which free_copy() frees. Error (ErrorCode::device): it lies on a
-  /// device that failed.
+  /// The state, tensor by tensor, to be saved, or overwritten if it has not moved to a device. If
+  /// it has, this makes a copy here, which free_copy() frees. Error (ErrorCode::device): it lies on
+  /// a device that failed.
   [[nodiscard]] base::Result<std::vector<State>> state();
-  /// Ends the life of what state() gave, if that was a copy.
+  /// Ends the life of the result of state(), if it was a copy.
   void free_copy() noexcept;
   /// Steps so far: AdamW's t. Belongs to the state.
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
@@ -71,7 +71,7 @@ class UpdateRule {
   /// the state of another optimizer or model; then nothing has changed.
   [[nodiscard]] base::Status restore(const TensorFile& file, std::uint64_t steps);
 
-  /// Of state and work space, on the host.
+  /// Bytes of state and work space on the host.
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
  private:
@@ -88,15 +88,15 @@ class UpdateRule {
   std::vector<Group> groups_;
   std::vector<Matrix> matrices_;  ///< of muon
   std::vector<float> first_;      ///< sgd, muon: momentum; adamw: mean of the gradients
-  std::vector<float> second_;     ///< adamw: mean of their squares, of its groups alone
+  std::vector<float> second_;     ///< adamw: mean of their squares, only for its groups
   std::vector<float> update_;     ///< muon: of one matrix
   std::optional<NewtonSchulz> newton_schulz_;
-  compute::Resident* resident_ = nullptr;  ///< that has the state
+  compute::Resident* resident_ = nullptr;  ///< has the state
   std::uint64_t steps_ = 0;
 };
 
-/// Whether a checkpoint's file can hold the state of such a rule: see check_tensors(). Takes no
-/// memory for the state.
+/// Whether a checkpoint's file can hold the state of such a rule: see check_tensors(). Allocates no
+/// state.
 [[nodiscard]] base::Status check_state(const Config& config, const compute::Graph& graph);
 
 }  // namespace starling::train

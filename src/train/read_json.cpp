@@ -10,9 +10,9 @@ namespace {
 
 using nlohmann::json;
 
-/// Looks at a text as it is parsed and keeps nothing of it but names: stops where nesting is too
-/// deep, and at a name that comes twice. (The parser's own callbacks look through all that was read
-/// at the end of each value.)
+/// Checks a text while it is parsed and keeps only names of it: stops if nesting is too deep, and
+/// at a name that occurs twice. (The parser's own callbacks go through everything read so far at
+/// the end of each value.)
 class JsonCheck final : public json::json_sax_t {
  public:
   explicit JsonCheck(int depth_max) : depth_max_(depth_max) {}

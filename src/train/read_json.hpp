@@ -1,4 +1,4 @@
-// JSON of files that come from anywhere.
+// JSON from untrusted files.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace starling::train {
 
-/// What the text says. Nothing where it is no JSON, where it is nested deeper than `depth_max`
-/// (functions that walk through JSON call themselves for each level), and where its outermost
-/// object has a name twice.
+/// The parsed text. Nothing if it is not JSON, if it is nested deeper than `depth_max` (functions
+/// that walk through JSON call themselves for each level), or if its outermost object has a name
+/// twice.
 [[nodiscard]] std::optional<nlohmann::json> read_json(std::string_view text, int depth_max);
 
 }  // namespace starling::train

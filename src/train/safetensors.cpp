@@ -47,10 +47,10 @@ constexpr std::array kTypes{
 
 const TypeName& name_of(TensorType type) { return kTypes[static_cast<std::size_t>(type)]; }
 
-/// A tensor's name in a message: files come from anywhere.
+/// A tensor's name in a message: files may come from anywhere.
 std::string shown(std::string_view name) { return base::printable(name, base::kShownMax); }
 
-/// A whole number that is not negative.
+/// A non-negative whole number.
 std::optional<std::uint64_t> natural(const json& value) {
   if (!value.is_number_unsigned()) return std::nullopt;
   return value.get<std::uint64_t>();
@@ -92,7 +92,7 @@ bool has_its_values(const TensorView& tensor) {
                     tensor.values);
 }
 
-/// The header as JSON, padded. Looks at no values.
+/// The header as JSON, padded. Does not read the values.
 std::string header_text(std::span<const TensorView> tensors, const TensorMetadata& metadata) {
   json header = json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;

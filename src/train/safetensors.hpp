@@ -16,12 +16,13 @@
 
 namespace starling::train {
 
-/// Vectors as long as a model's parameters in one file: AdamW's state with a slow momentum.
+/// The most vectors of the length of a model's parameters in one file: AdamW's state with a slow
+/// momentum.
 inline constexpr std::size_t kTensorVectorsMax = 4;
-/// An op has a weight and a bias at most, and a batch norm buffers and a counter beside them.
+/// An op has at most a weight and a bias, and a batch norm also has buffers and a counter.
 inline constexpr std::size_t kTensorsMax = kTensorVectorsMax * 4 * compute::kOpsMax;
 inline constexpr std::uint64_t kTensorHeaderBytesMax = std::uint64_t{256} * kTensorsMax;
-/// What is written must be read again: the largest model's optimizer, and the header's length.
+/// Every written file must be readable: the largest model's optimizer, and the header's length.
 inline constexpr std::uint64_t kTensorFileBytesMax =
     sizeof(std::uint64_t) + kTensorHeaderBytesMax +
     kTensorVectorsMax * compute::kParametersMax * sizeof(float);
@@ -30,7 +31,7 @@ inline constexpr std::size_t kTensorRankMax = 8;
 /// Values to write: float32, or counters.
 using TensorValues = std::variant<std::span<const float>, std::span<const std::int64_t>>;
 
-/// A named tensor to write; `values` has as many elements as the shape says, row-major.
+/// A named tensor to write; `values` has the elements of the shape, row-major.
 struct TensorView {
   std::string name;
   std::vector<std::uint32_t> shape;
@@ -59,19 +60,19 @@ struct TensorEntry {
 using TensorMetadata = std::map<std::string, std::string>;
 
 /// The entries of a safetensors file, in order of their offsets. Every length and offset is
-/// checked: each tensor lies within the file, none overlaps, no byte is left over. `name` stands
-/// in messages (ErrorCode::data).
+/// checked: each tensor lies within the file, none overlap, and no byte is left over. `name` is
+/// used in messages (ErrorCode::data).
 [[nodiscard]] base::Result<std::vector<TensorEntry>> parse_safetensors(base::ByteView file,
                                                                        const std::string& name);
 
 /// Whether a file can hold these tensors. Error (ErrorCode::usage): there are more than
-/// kTensorsMax; a name is not UTF-8, comes twice or is the format's own; the header would be too
-/// long. Their values are not looked at and may be missing.
+/// kTensorsMax; a name is not UTF-8, occurs twice or is reserved by the format; the header would be
+/// too long. Their values are not read and may be missing.
 [[nodiscard]] base::Status check_tensors(std::span<const TensorView> tensors,
                                          const TensorMetadata& metadata = {});
 
-/// The length and header for these tensors, whose values follow it in the same order; padded so
-/// that they begin at a multiple of 8. Precondition: check_tensors() has nothing against them.
+/// The length and header for these tensors, whose values follow in the same order; padded so that
+/// the values begin at a multiple of 8. Precondition: check_tensors() accepts them.
 [[nodiscard]] std::string safetensors_header(std::span<const TensorView> tensors,
                                              const TensorMetadata& metadata = {});
 
@@ -85,13 +86,13 @@ class TensorFile {
   [[nodiscard]] static base::Result<TensorFile> parse(base::Buffer file, const std::string& name);
 
   [[nodiscard]] const std::vector<TensorEntry>& entries() const noexcept { return entries_; }
-  /// As given to parse: stands in messages.
+  /// As given to parse; used in messages.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// All bytes of the file.
   [[nodiscard]] base::ByteView bytes() const noexcept { return file_; }
 
-  /// Copies a tensor to `out`, which has room for exactly the shape; narrower floats are widened.
-  /// Errors (ErrorCode::data): the file lacks it, has it in another shape, or not as floats.
+  /// Copies a tensor to `out`, which has the size of the shape; narrower floats are widened. Errors
+  /// (ErrorCode::data): the file lacks the tensor, or has it in another shape or not as floats.
   [[nodiscard]] base::Status copy(std::string_view tensor, std::span<const std::uint32_t> shape,
                                   std::span<float> out) const;
 

@@ -7,7 +7,7 @@
 namespace starling::train {
 namespace {
 
-/// Part of config.lr after the warm-up.
+/// The part of config.lr that applies after the warm-up.
 double factor(const Config& config, double progress) noexcept {
   if (config.schedule == Schedule::constant) return 1.0;
   if (config.schedule == Schedule::step) {

@@ -5,9 +5,9 @@
 
 namespace starling::train {
 
-/// The learning rate after `progress` of the run, 0 to 1 (values outside are taken as the nearer
-/// end). It rises linearly from 0 to config.lr over the first config.warmup of the run and never
-/// rises again:
+/// The learning rate after `progress` of the run, 0 to 1 (values outside count as the nearer end).
+/// It rises linearly from 0 to config.lr over the first config.warmup of the run and never rises
+/// again:
 ///   constant  stays at config.lr
 ///   cosine    falls along half a cosine (Loshchilov and Hutter, arXiv:1608.03983, no restarts)
 ///   linear    falls along a line; both end at config.final_lr * config.lr

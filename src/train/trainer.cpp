@@ -97,7 +97,7 @@ Result<float> Trainer::accumulate(std::span<const float> parameters, std::span<f
   return mean_loss;
 }
 
-// What the program takes of a batch, one after the other, until the next call.
+// The pieces of a batch for the program, one after the other, valid until the next call.
 std::span<const compute::Piece> Trainer::pieces_of(const compute::Batch& batch,
                                                    std::uint64_t seed) {
   const std::size_t all = samples_of(batch);

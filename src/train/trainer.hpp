@@ -21,32 +21,34 @@ namespace starling::train {
 /// Mean figures over a set of samples.
 struct Evaluation {
   double accuracy = 0;  ///< 0 to 1
-  double loss = 0;      ///< nats a label; not finite where training has diverged
+  double loss = 0;      ///< nats a label; not finite if training has diverged
 };
 
-/// What a graph is compiled for, to be trained or evaluated as a run file says: pieces of a batch,
-/// as many as config.accumulate says.
+/// The options to compile a graph for training or evaluation as in a run file: for pieces of a
+/// batch, as config.accumulate says.
 [[nodiscard]] compute::CompileOptions compile_options(const Config& config);
 
 /// Computes steps over parameters that belong to the caller. All calls come from one thread, the
 /// one that called create.
-/// Errors: those of compute::Backend::compile when it is made; ErrorCode::device where the device
-/// fails, and no_room where it lacks the memory for a replica; ErrorCode::diverged where the loss
-/// or the gradient is not finite, in which case parameters and update rule are as they were.
+/// Errors: those of compute::Backend::compile when it is made;
+/// ErrorCode::device if the device fails, and no_room if it lacks the memory for a replica;
+/// ErrorCode::diverged if the loss or the gradient is not finite; then parameters and update rule
+/// are unchanged.
 class Trainer {
  public:
   /// Compiles `graph` for config.device by compile_options().
   [[nodiscard]] static base::Result<Trainer> create(const compute::Graph& graph,
                                                     const Config& config);
-  /// For this device, whatever the configuration says.
+  /// For this device, regardless of the configuration.
   [[nodiscard]] static base::Result<Trainer> create(compute::Backend& backend,
                                                     const compute::Graph& graph,
                                                     const Config& config);
 
   /// One step: the mean gradient over the batch (1 to config.batch samples) at `parameters`,
   /// applied to them; moves the buffers. Returns the mean loss before the step, in nats. `seed`
-  /// decides what is dropped. A batch that is computed in pieces has the mean of their gradients,
-  /// each counted by its samples; batch norms see, and move their buffers by, a piece at a time.
+  /// determines the dropped values. A batch that is computed in pieces has the mean of their
+  /// gradients, each weighted by its samples; batch norms see one piece at a time, and move their
+  /// buffers by it.
   [[nodiscard]] base::Result<float> step(std::span<float> parameters, std::span<float> buffers,
                                          const compute::Batch& batch, float lr, std::uint64_t seed);
 
@@ -55,22 +57,22 @@ class Trainer {
                                                      std::span<float> buffers,
                                                      const compute::Batch& batch,
                                                      std::uint64_t seed);
-  /// The gradient of the last batch. Whoever averages gradients over peers does it in place.
+  /// The gradient of the last batch. An average over peers is written in place.
   [[nodiscard]] std::span<float> gradient() noexcept { return gradient_; }
   /// The second half: applies gradient().
   [[nodiscard]] base::Status apply(std::span<float> parameters, float lr);
 
-  /// Takes training to where the device has its memory: the memory of a replica that is all zeros,
-  /// lives as long as this and is to be given y, and the update rule's state as it is now. Null,
-  /// where nothing moves: on the processor, and with an update rule that no device has. Once moved,
-  /// only what follows may be called.
+  /// Moves training to the device's memory: returns the memory of a replica, which is all zeros,
+  /// lives as long as this and must be given y; the update rule's current state moves there, too.
+  /// Null if nothing moves: on the processor, and with an update rule that devices do not have.
+  /// After a move, only the following may be called.
   [[nodiscard]] base::Result<delta::ReplicaMemory*> reside(delta::MirrorType mirrors);
   [[nodiscard]] bool resides() const noexcept { return resident_ != nullptr; }
-  /// step() of the replica that lives there. `next`: the batch of the next step, where it is known;
-  /// it is copied to the device while this one is computed, and must not change until then.
+  /// step() of the replica that lives there. `next`: the batch of the next step, if it is known; it
+  /// is copied to the device while this one is computed, and must not change until then.
   [[nodiscard]] base::Result<float> step(std::span<float> buffers, const compute::Batch& batch,
                                          const compute::Batch* next, float lr, std::uint64_t seed);
-  /// evaluate() of that replica's x, as it was at the last call of snapshot().
+  /// evaluate() for that replica's x at the last call of snapshot().
   [[nodiscard]] base::Status snapshot();
   [[nodiscard]] base::Result<Evaluation> evaluate(std::span<const float> buffers,
                                                   const compute::Batch& set);
@@ -81,12 +83,12 @@ class Trainer {
                                                   const compute::Batch& set);
 
   [[nodiscard]] UpdateRule& rule() noexcept { return rule_; }
-  /// Bytes of activations and work space; of a replica that lives on the device and what trains it,
-  /// too.
+  /// Bytes of activations and work space; with a replica on the device, also of the replica and of
+  /// its training.
   [[nodiscard]] std::size_t program_bytes() const noexcept { return program_->memory_bytes(); }
-  /// Bytes of the gradient and of the update rule's state, where they are in the machine's memory.
+  /// Bytes of the gradient and of the update rule's state, if they are in the machine's memory.
   [[nodiscard]] std::size_t training_bytes() const noexcept;
-  /// As Program's.
+  /// Like Program's.
   [[nodiscard]] std::vector<std::string> slow_ops() const { return program_->slow_ops(); }
   [[nodiscard]] std::optional<std::string> slow_steps() const { return program_->slow_steps(); }
 
@@ -98,7 +100,7 @@ class Trainer {
                                  const compute::Batch& batch, std::uint64_t seed);
   [[nodiscard]] std::span<const compute::Piece> pieces_of(const compute::Batch& batch,
                                                           std::uint64_t seed);
-  /// Adds up what evaluate_piece(batch) gives for each piece of a set.
+  /// Sums the results of evaluate_piece(batch) over the pieces of a set.
   template <class EvaluatePiece>
   base::Result<Evaluation> evaluate_pieces(const compute::Batch& set,
                                            EvaluatePiece&& evaluate_piece);
@@ -108,10 +110,10 @@ class Trainer {
   std::unique_ptr<compute::Program> program_;
   compute::Resident* resident_ = nullptr;
   UpdateRule rule_;
-  bool in_pieces_;  ///< batches are computed so
+  bool in_pieces_;  ///< batches are computed in pieces
   std::vector<float> gradient_;
-  std::vector<float> piece_gradient_;   ///< where batches are computed in pieces
-  std::vector<compute::Piece> pieces_;  ///< of the batch under way
+  std::vector<float> piece_gradient_;   ///< if batches are computed in pieces
+  std::vector<compute::Piece> pieces_;  ///< of the current batch
   std::size_t input_elements_;          ///< floats or tokens a sample
   std::size_t labels_;                  ///< a sample
   std::size_t target_elements_;         ///< a sample

@@ -78,7 +78,7 @@ void combine(std::size_t n, float* __restrict v, float keep, const float* __rest
   for (std::size_t i = 0; i < n; ++i) v[i] = keep * v[i] + factor * w[i];
 }
 
-// Over the integer bits, which vectorises: an exponent of all ones is infinite or not a number.
+// Over the integer bits, which vectorises: an exponent of all ones means infinite or NaN.
 STARLING_CLONES
 bool all_finite(std::span<const float> values) noexcept {
   std::uint32_t largest = 0;

@@ -1,6 +1,6 @@
 // The loops of the update rules: plain, over memory that does not overlap, so that the compiler
-// makes vector code of them. Single float operations element by element in one order: the same
-// bits on every processor. A mean (v, m, s, u) that has faded (base/faded.hpp) becomes 0.
+// vectorises them. Single float operations element by element in one order: the same bits on every
+// processor. A mean (v, m, s, u) that has faded (base/faded.hpp) becomes 0.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ void scale(std::size_t n, float* v, float factor);
 /// v = keep * v + factor * w.
 void combine(std::size_t n, float* v, float keep, const float* w, float factor);
 
-/// Whether none is infinite or not a number.
+/// Whether no value is infinite or NaN.
 [[nodiscard]] bool all_finite(std::span<const float> values) noexcept;
 
 /// In double precision, in one order on every processor. Finite if all values are.

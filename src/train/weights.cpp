@@ -41,7 +41,7 @@ std::set<std::string_view> names_in(const TensorFile& file) {
   return names;
 }
 
-/// Takes the names of these tensors away; adds those that were not there to `missing`.
+/// Removes the names of these tensors; adds those that were not there to `missing`.
 void take_names(std::span<const compute::Tensor> tensors, std::set<std::string_view>& names,
                 std::vector<std::string>& missing) {
   for (const compute::Tensor& tensor : tensors) {
@@ -53,7 +53,7 @@ std::string lacks(const std::vector<std::string>& missing) {
   return fmt::format("lacks tensors of the model: {}", listed(missing));
 }
 
-/// The names of the file and of the graph must be the same, but for counters.
+/// The names of the file and of the graph must be the same, except for counters.
 base::Status check_names(const TensorFile& file, const compute::Graph& graph) {
   std::set<std::string_view> left = names_in(file);
   std::vector<std::string> missing;
@@ -73,7 +73,7 @@ base::Status check_names(const TensorFile& file, const compute::Graph& graph) {
   return fail(ErrorCode::data, "{}: {}", file.name(), text);
 }
 
-/// A replica takes no others.
+/// Checks that a replica accepts the values.
 base::Status check_values(const TensorFile& file, std::span<const compute::Tensor> tensors,
                           std::span<const float> values) {
   for (const compute::Tensor& tensor : tensors) {

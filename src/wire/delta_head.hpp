@@ -1,6 +1,6 @@
-// The metadata of a delta's frame, packed: deltas may go out at every step, and small ones weigh
-// little more than what stands around them.
-//   1 byte   which of what follows is there: kSettled, kHash, ...
+// The metadata of a delta's frame, packed: deltas may be sent at every step, and the metadata of a
+// small one would otherwise be as large as the delta.
+// 1 byte which of the following are present: kSettled, kHash, ...
 //   varint   exchange
 //   varint   samples
 //   1 byte   degree
@@ -18,7 +18,7 @@
 
 namespace starling::wire {
 
-/// Everything of `delta` but its payload and its buffers, of which the size is told.
+/// All of `delta` except its payload and its buffers; the size of the buffers is included.
 [[nodiscard]] std::vector<std::uint8_t> pack_head(const Delta& delta);
 
 struct DeltaHead {

@@ -1,6 +1,6 @@
 // The fields of each message, each in one place: encode, decode, the check of values and the tests
-// all go by these. A field that is added to a message, here and in frames.fbs is done; where one of
-// the three lacks it, a test fails.
+// all use this list. To add a field, add it to the message, here and in frames.fbs; if one of the
+// three lacks it, a test fails.
 #pragma once
 
 #include <concepts>
@@ -15,21 +15,21 @@ namespace starling::wire {
 // --- rules: the values that a field may have ---
 
 struct Any {};
-/// As Any. A flag that is set where a frame does not tell it.
+/// Like Any, for a flag that is set if a frame does not have it.
 struct SetByDefault {};
-/// From `least` to `most`, and a number.
+/// From `least` to `most`, and not NaN.
 template <class T>
 struct Within {
   T least;
   T most;
 };
 template <class T>
-Within(T, T) -> Within<T>;  // which clang before 17 does not find by itself
+Within(T, T) -> Within<T>;  // clang before 17 does not deduce this by itself
 /// One of the enumerators.
 struct Known {};
 /// One of the enumerators, but not `none`.
 struct Chosen {};
-/// "host:port" in visible ASCII, of kAddressMax bytes at most, or nothing.
+/// "host:port" in visible ASCII, at most kAddressMax bytes, or empty.
 struct Address {};
 /// At most `most` bytes; `cut`: a longer text is sent without its end.
 struct Text {
@@ -41,7 +41,7 @@ struct Few {
   std::size_t most;
   bool always = false;
 };
-/// Bytes that lie behind the metadata: the frame's payload without Tail.
+/// Bytes after the metadata: the frame's payload without Tail.
 struct Payload {};
 /// float32 values at the end of the frame's payload; the metadata tell their size.
 struct Tail {};

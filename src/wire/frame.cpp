@@ -111,7 +111,7 @@ base::Result<std::optional<Frame>> FrameReader::read(base::ByteView& stream) {
     if (auto started = start_body(); !started) return base::fail(std::move(started.error()));
   }
   const base::ByteView part = take(body_size_ - body_.size());
-  // What is announced may never come, but each step of growth costs a copy and fresh pages.
+  // The announced bytes may never come, but each step of growth costs a copy and new pages.
   const std::size_t size = body_.size() + part.size();
   if (size > body_.capacity()) body_.reserve(std::min(body_size_, kGrowth * size));
   body_.insert(body_.end(), part.begin(), part.end());

@@ -1,7 +1,7 @@
-// Frames: what a link carries. Layout, little-endian:
+// Frames, the units that a link carries. Layout, little-endian:
 //
 //   offset  size  field
-//   0       1     major version; another one than ours ends the link
+//   0 1 major version; any other than ours ends the link
 //   1       1     type; an unknown one is skipped
 //   2       2     size of the metadata in units of 8 bytes (messages.hpp; verified on receipt)
 //   4       4     bytes of payload (bulk data, checked by the code that understands it)
@@ -43,8 +43,8 @@ enum class FrameType : std::uint8_t {
   dial_back = 20,
   dialed_back = 21,
   introduce = 22,
-  circuit_call = 23,  ///< what is said about circuits
-  circuit = 15,       ///< bytes that a member passes on between two others; no message
+  circuit_call = 23,  ///< messages about circuits
+  circuit = 15,       ///< bytes that a member passes on between two others; not a message
 };
 
 /// A received frame whose checksum holds. The views live as long as `bytes`, which is the frame
@@ -66,8 +66,8 @@ struct Frame {
 [[nodiscard]] base::Buffer make_frame(FrameType type, base::ByteView metadata,
                                       base::ByteView payload, base::ByteView more = {});
 
-/// Cuts a byte stream into frames. Holds at most one unfinished frame, and memory for eight times
-/// the bytes that have arrived for it at most.
+/// Cuts a byte stream into frames. Holds at most one unfinished frame, and memory for at most eight
+/// times the bytes that have arrived for it.
 class FrameReader {
  public:
   explicit FrameReader(std::size_t payload_max = kPayloadMaxBeforeHello)
@@ -77,12 +77,12 @@ class FrameReader {
   void set_payload_max(std::size_t bytes) noexcept { payload_max_ = bytes; }
 
   /// Consumes bytes from the front of `stream` up to the end of at most one frame.
-  /// A frame when one is complete (call again, there may be more in `stream`); nothing when all
-  /// bytes were used and the frame is unfinished; an error (protocol) when the stream is not ours,
-  /// of another major version, over a bound or damaged: then the link must be closed.
+  /// Returns a frame when one is complete (call again, there may be more in `stream`); nothing when
+  /// all bytes were used and the frame is unfinished; an error (protocol) when the stream is not
+  /// ours, of another major version, over a bound or damaged: then the link must be closed.
   [[nodiscard]] base::Result<std::optional<Frame>> read(base::ByteView& stream);
 
-  /// The type of the frame that is unfinished, once its header is here.
+  /// The type of the unfinished frame, once its header is here.
   [[nodiscard]] std::optional<std::uint8_t> unfinished() const noexcept {
     if (header_filled_ < kFrameHeaderSize) return std::nullopt;
     return std::to_integer<std::uint8_t>(header_[1]);

@@ -1,4 +1,4 @@
-// What the bytes of a message count for, and the words that people read.
+// The purposes for which a message's bytes count, and names for people.
 #include "wire/messages.hpp"
 
 namespace starling::wire {

@@ -22,7 +22,7 @@ using Decoded = base::Result<std::optional<Message>>;
 constexpr std::size_t kDepthMax = 8;
 constexpr std::size_t kTablesMax = 256;
 
-/// Where a message has the bytes that lie behind the metadata; null: it has none.
+/// The place in a message of the bytes after the metadata; null: it has none.
 template <class Bytes>
 struct Bulk {
   Bytes* payload = nullptr;
@@ -64,7 +64,7 @@ tl::unexpected<base::Error> bad(fmt::format_string<Args...> format, Args&&... ar
   return base::fail(base::ErrorCode::protocol, format, std::forward<Args>(args)...);
 }
 
-/// Moves the frame's payload to where the message has it; its last `tail_bytes` are the tail.
+/// Moves the frame's payload to its place in the message; its last `tail_bytes` are the tail.
 base::Status take_bulk(Frame& frame, std::uint64_t tail_bytes, Bulk<base::Buffer> bulk) {
   if (bulk.payload == nullptr) return {};
   base::Buffer& payload = *bulk.payload = std::move(frame.bytes);
@@ -89,7 +89,7 @@ Decoded finish(Frame& frame, std::uint64_t tail_bytes, Message message) {
   return wire::Message(std::move(message));
 }
 
-/// `Table`: what flatc makes of the message's table. Its verifier looks at every offset and size.
+/// `Table`: flatc's class for the message's table. Its verifier checks every offset and size.
 template <class Message, class Table>
 Decoded read(Frame& frame) {
   const base::ByteView metadata = frame.metadata();

@@ -1,4 +1,4 @@
-// The messages of the protocol as plain values: cores make and read these, never FlatBuffers.
+// The messages of the protocol as plain values: cores make and read only these, never FlatBuffers.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace starling::wire {
 
-/// Bounds of what a message may hold; a message over one is refused as a protocol error.
+/// Bounds of a message's content; a message over a bound is refused as a protocol error.
 inline constexpr std::size_t kNameMax = 64;      ///< bytes of a peer's name
 inline constexpr std::size_t kAddressMax = 280;  ///< bytes of one "host:port"
 inline constexpr std::size_t kAddressesMax = 8;  ///< addresses of one member
@@ -44,13 +44,13 @@ enum class Reachability : std::uint8_t { unknown, reachable, dials_only };
 using PublicKey = std::array<std::uint8_t, 32>;  ///< Ed25519
 using Signature = std::array<std::uint8_t, 64>;
 
-/// What the swarm knows of one peer, signed by it. Suspect and dead are claims of others and not
+/// The swarm's knowledge of one peer, signed by it. Suspect and dead are claims of others and not
 /// covered by the signature. Newer wins: higher incarnation, then worse state.
 struct MemberRecord {
   base::PeerId id;
   std::string name;
   std::vector<std::string> addresses;
-  std::uint64_t incarnation = 0;  ///< raised by the peer itself alone
+  std::uint64_t incarnation = 0;  ///< raised only by the peer itself
   MemberState state = MemberState::alive;
   float speed = 0;  ///< samples a second, for its share of the data; 0: not measured yet
   PublicKey key{};  ///< its hash is the id
@@ -82,12 +82,12 @@ struct Refuse {
   std::string canonical;  ///< other_run: that run's, of which the run id is the hash
 };
 
-/// In place of a Hello, from a machine that was invited and has no run file yet.
+/// Instead of a Hello, from a machine that was invited and has no run file yet.
 struct RunFileRequest {};
 
 /// The answer, after which the link is closed.
 struct RunFileReply {
-  std::string text;  ///< TOML without what is of one machine alone; at most kRunFileTextMax bytes
+  std::string text;  ///< TOML without settings of one machine; at most kRunFileTextMax bytes
 };
 
 enum class NeighbourKind : std::uint8_t { none, request, urgent_request, accept, reject, leave };
@@ -100,13 +100,13 @@ struct Neighbour {
 /// Why a peer is held suspect, dead or gone.
 enum class DeathReason : std::uint8_t {
   none,
-  refused,  ///< nobody listens at its address any more, or it turned us away
+  refused,  ///< its address no longer accepts connections, or it turned us away
   reset,    ///< its links broke
   silent,   ///< nothing was heard for too long
   left,     ///< it said goodbye
 };
 
-/// What one peer says of another's incarnation: suspect or dead.
+/// One peer's claim about another's incarnation: suspect or dead.
 struct Claim {
   std::uint64_t subject = 0;  ///< PeerId::prefix()
   std::uint64_t by = 0;       ///< peer that claims it; PeerId::prefix()
@@ -117,19 +117,19 @@ struct Claim {
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
-/// What others may not know yet: the newest records, and claims that peers are suspect or dead.
+/// News for others: the newest records, and claims that peers are suspect or dead.
 struct Gossip {
   std::vector<MemberRecord> members;
   std::vector<Claim> claims;
 };
 
-/// A peer's monotone sample counter and what it reports of itself.
+/// A peer's monotone sample counter and its report of itself.
 struct Progress {
   std::uint64_t id_prefix = 0;
   std::uint64_t samples = 0;
-  float rate = 0;            ///< samples a second that it makes now; 0: it trains no longer
+  float rate = 0;            ///< samples a second that it trains now; 0: it no longer trains
   std::uint32_t age_ms = 0;  ///< how old this was when it was sent
-  /// Whether what follows was sent along, as it is when it has changed.
+  /// Whether the following fields were sent; they are sent only when they have changed.
   bool report = true;
   float loss = std::numeric_limits<float>::quiet_NaN();      ///< NaN: not evaluated yet
   float accuracy = std::numeric_limits<float>::quiet_NaN();  ///< NaN: not evaluated yet
@@ -159,19 +159,19 @@ struct TableEntry {
 /// then the entries of those that differ, then single records.
 struct Reconcile {
   std::uint8_t bits = 0;               ///< 2^bits buckets, at most kBucketBitsMax
-  std::vector<std::uint64_t> hashes;   ///< hashes of all buckets; empty: none are told
+  std::vector<std::uint64_t> hashes;   ///< hashes of all buckets; empty: not sent
   std::vector<std::uint16_t> buckets;  ///< buckets whose entries follow
   std::vector<TableEntry> entries;     ///< at most kEntriesPerFrame
   std::vector<std::uint64_t> wanted;   ///< prefixes of records asked for, at most kEntriesPerFrame
 };
 
-/// What an end tells of itself when a link opens. From both ends' messages both decide alike how
-/// the link gets its mirrors (exchange/opening.hpp).
+/// An end's account of itself when a link opens. From the messages of both, both ends make the same
+/// decision about how the link gets its mirrors (exchange/opening.hpp).
 struct LinkOpen {
   std::uint64_t nonce = 0;         ///< drawn anew each time; both ends' nonces name the session
   std::uint64_t samples = 0;       ///< trained by the sender in this run
   double progress = 0;             ///< the swarm's progress, as the sender knows it, 0 to 1
-  bool may_adopt = false;          ///< the sender has no history of its own worth keeping
+  bool may_adopt = false;          ///< the sender has no history worth keeping
   std::uint64_t session = 0;       ///< session whose mirrors the sender still has; 0: none
   base::ExchangeNumber committed;  ///< the sender's last commit in that session
 };
@@ -185,7 +185,7 @@ struct Delta {
   bool settled = false;    ///< the sender has made its last step, and this link agrees
   base::Buffer payload;    ///< elements, laid out as delta/format.hpp says
   base::Buffer buffers{};  ///< float32 values, all of the sender's buffers; empty: not sent
-  /// Bytes/s at which the receiver's own deltas came in here, rounded to 8 bits; 0: not known.
+  /// Bytes/s at which the receiver's own deltas arrived here, rounded to 8 bits; 0: not known.
   float bandwidth = 0;
 };
 
@@ -209,12 +209,12 @@ struct Reduce {
   base::Buffer payload;      ///< float32 values
 };
 
-/// What a peer has of the pieces that its predecessor in a ring sends it. The first word on a link
-/// says from where on they are taken there, each further one that a step is complete.
+/// The pieces from its predecessor in a ring that a peer has. The first such message on a link says
+/// from which piece on it takes them there; each further one says that a step is complete.
 struct ReduceReceived {
-  std::uint64_t life = 0;    ///< drawn anew by each process: another one lacks what it had
+  std::uint64_t life = 0;    ///< drawn anew by each process: another process lacks these pieces
   base::StepNumber step;     ///< all pieces of earlier steps are here
-  std::uint64_t pieces = 0;  ///< number of those of this step that are, in the order of sending
+  std::uint64_t pieces = 0;  ///< number of this step's pieces that are here, in order of sending
 };
 
 enum class ByeReason : std::uint8_t { none, left, done, duplicate, misbehaved, silent, replaced };
@@ -234,8 +234,8 @@ struct DialBack {
 enum class DialBackOutcome : std::uint8_t {
   none,
   reached,  ///< the asker itself answered there
-  failed,   ///< nobody did, or somebody else
-  busy,     ///< it was not tried: asked too often, or no address is seen
+  failed,   ///< nobody answered, or somebody else
+  busy,     ///< not tried: asked too often, or no address is seen
 };
 
 struct DialedBack {
@@ -253,11 +253,11 @@ enum class IntroduceKind : std::uint8_t {
 };
 
 /// Two members come to a link through a third one, which passes these on between its links with
-/// them: it puts the sender in the place of the receiver, and adds what it sees.
+/// them: it replaces the receiver by the sender, and adds the address that it sees.
 struct Introduce {
   IntroduceKind kind = IntroduceKind::none;
   bool passed_on = false;   ///< by the third member
-  std::uint64_t nonce = 0;  ///< drawn by the asker; the same in all of one introduction
+  std::uint64_t nonce = 0;  ///< drawn by the asker; the same in all messages of one introduction
   base::PeerId other;       ///< to whom; passed on: from whom
   std::string observed;     ///< passed on: "host:port" of the sender; may be empty
   std::uint8_t load = 0;    ///< of the third member as a relay; kLoadFull: it takes no circuit
@@ -281,8 +281,8 @@ enum class CircuitRefusal : std::uint8_t {
   unwanted,  ///< the other end refuses it
 };
 
-/// Asks for a circuit, or answers: each link names it by a number of its own, drawn by whoever
-/// asks on that link.
+/// Asks for a circuit, or answers: each link names it by its own number, drawn by the end that asks
+/// on that link.
 struct Circuit {
   CircuitKind kind = CircuitKind::none;
   std::uint32_t number = 0;
@@ -294,15 +294,15 @@ using Message = std::variant<Hello, Refuse, Neighbour, Gossip, Heartbeat, LinkOp
                              Reduce, Bye, Reconcile, RunFileRequest, RunFileReply, ReduceReceived,
                              DialBack, DialedBack, Introduce, Circuit>;
 
-/// What a frame's bytes are spent on, for the byte meter.
+/// The purpose of a frame's bytes, for the byte meter.
 enum class Purpose : std::uint8_t {
   delta,
   keyframe,
   membership,
   reduce,
   other,
-  /// Circuits, in no total: of a relay, it is others' bytes; of their ends, a link inside has
-  /// counted them.
+  /// Circuits, not part of any total: at a relay, these are others' bytes; at the ends, a link
+  /// inside has counted them.
   relayed,
 };
 

@@ -30,7 +30,7 @@ inline void put_bfloat16(std::vector<std::uint8_t>& bytes, float value) {
   put_bytes(bytes, base::narrow_to_even(value).bits, 2);
 }
 
-/// Whether a number that was received can be an amount of something.
+/// Whether a received number can be an amount: finite and not negative.
 inline bool is_amount(float value) { return std::isfinite(value) && value >= 0; }
 
 /// Reads from the front; past the end it reads zeros and is no longer good.

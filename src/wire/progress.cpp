@@ -61,7 +61,7 @@ base::Result<std::vector<Progress>> unpack_progress(std::span<const std::uint8_t
       entry.drift = cursor.bfloat16();
       links = cursor.varint();
     }
-    // What a part that is not known takes could not be told from the next entry.
+    // An unknown part could not be told from the next entry.
     if (!cursor.good() || parts > kHasReport || age > kAgeUnitsMax || !is_amount(entry.rate) ||
         !is_amount(entry.drift) || links > 0xffffffff) {
       return base::fail(base::ErrorCode::protocol, "a progress entry is malformed");

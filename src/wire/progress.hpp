@@ -1,4 +1,4 @@
-// How progress entries are packed into a heartbeat: they are what a large swarm sends most of.
+// Packs progress entries into a heartbeat: a large swarm sends more of these than of anything else.
 // An entry, little-endian:
 //   8 bytes  prefix of the peer's id
 //   1 byte   bit 0: a report follows

@@ -1,5 +1,5 @@
-// Whether the values of a message are within the rules of its fields. Memory is bounded before: a
-// frame's metadata has kMetadataMax bytes at most.
+// Checks whether a message's values obey the rules of its fields. Memory is bounded before: a
+// frame's metadata has at most kMetadataMax bytes.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace starling::wire {
 template <class Message>
 [[nodiscard]] base::Status check(const Message& message);
 
-/// What a message or a part of one is called in errors.
+/// The name of a message, or of a part of one, in errors.
 constexpr const char* title_of(const MemberRecord&) { return "a member record"; }
 constexpr const char* title_of(const Claim&) { return "a claim"; }
 constexpr const char* title_of(const Progress&) { return "a progress entry"; }
@@ -92,7 +92,7 @@ Problem problem_of(const std::vector<Element>& list, const Few& rule) {
   return fmt::format("has over {} elements", rule.most);
 }
 
-/// Rules that take more than one field.
+/// Rules about more than one field.
 template <class Message>
 base::Status check_together(const Message&) {
   return {};

@@ -1,5 +1,5 @@
-// Numbers, and structs of numbers, as FlatBuffers lays them out in vectors: little-endian, each
-// number at a multiple of its size, a struct at a multiple of kStructAlignment.
+// Numbers and structs of numbers, laid out as in FlatBuffers' vectors: little-endian, each number
+// at a multiple of its size, a struct at a multiple of kStructAlignment.
 #pragma once
 
 #include <bit>
@@ -34,7 +34,7 @@ std::uint64_t bits_of(const Number& value) {
   return bits;
 }
 
-/// The number that lies at `bytes`, at whatever address.
+/// The number at `bytes`, at any address.
 template <IsNumber Number>
 Number number_at(const std::uint8_t* bytes) {
   if constexpr (std::is_same_v<Number, bool>) {

@@ -1,5 +1,4 @@
-// Reads a message's fields from a table of FlatBuffers that has been verified. Whether the values
-// may be so is another matter: wire/rules.hpp.
+// Reads a message's fields from a verified table of FlatBuffers. wire/rules.hpp checks the values.
 #pragma once
 
 #include <algorithm>
@@ -33,9 +32,9 @@ class TableReader {
     }
   }
 
-  /// Of packed parts, which nothing has verified.
+  /// The status of packed parts, which were not verified.
   [[nodiscard]] const base::Status& status() const { return status_; }
-  /// Of Tail: the bytes of the payload that it takes.
+  /// The bytes of the payload that Tail takes.
   [[nodiscard]] std::size_t tail_bytes() const { return tail_bytes_; }
 
  private:
@@ -91,8 +90,8 @@ class TableReader {
     progress = std::move(*entries);
   }
 
-  /// The verifier sees to it that a vector's size lies at a multiple of its own size. Longer
-  /// numbers may lie across the words of this machine.
+  /// The verifier ensures that a vector's size lies at a multiple of its own size. Longer numbers
+  /// may lie across this machine's words.
   template <class Element>
   void read(std::vector<Element>& elements, bool) {
     const auto* from = child<flatbuffers::Vector<std::uint8_t>>();

@@ -1,4 +1,4 @@
-// Writes a message's fields as a table of FlatBuffers, as the functions that flatc makes would.
+// Writes a message's fields as a table of FlatBuffers, like the functions that flatc generates.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace starling::wire {
 
 using TableOffset = flatbuffers::Offset<flatbuffers::Table>;
 
-/// Where a field of a table lies in its vtable.
+/// The place of a table's field in its vtable.
 constexpr flatbuffers::voffset_t place_of(std::size_t field) {
   return static_cast<flatbuffers::voffset_t>(4 + 2 * field);
 }
@@ -36,7 +36,8 @@ class TableWriter {
     if constexpr (!std::is_same_v<Rule, Payload>) slots_[count_++] = slot_of(value, rule);
   }
 
-  /// The fields in falling order of their size: so each lies at a multiple of it without gaps.
+  /// Writes the fields in falling order of size, so that each lies at a multiple of its size
+  /// without gaps.
   TableOffset finish() {
     const auto start = builder_.StartTable();
     for (const std::size_t size : {8U, 4U, 2U, 1U}) {

@@ -17,7 +17,7 @@ using base::fail;
 constexpr base::EnumNames<Protocol, 3> kProtocols{
     {{"pcp", Protocol::pcp}, {"nat-pmp", Protocol::nat_pmp}, {"upnp", Protocol::upnp}}};
 
-/// Cuts off what stands before the next space.
+/// Cuts off the text before the next space.
 std::string_view take_word(std::string_view& text) {
   const auto end = std::min(text.find(' '), text.size());
   const std::string_view word = text.substr(0, end);

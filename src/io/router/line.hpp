@@ -1,4 +1,4 @@
-// What the process that maps a port says to the peer that started it: a line of text for each
+// The reports of the process that maps a port to the peer that started it: a line of text for each
 // change.
 //
 //   mapped PROTOCOL ADDRESS SECONDS    others reach the port there, for so long unless it is
@@ -25,7 +25,7 @@ enum class Protocol : std::uint8_t { pcp, nat_pmp, upnp };
 inline constexpr std::size_t kLineMax = 320;
 /// Bytes of WHY.
 inline constexpr std::size_t kWhyMax = 240;
-/// Shorter and longer ones are not believed.
+/// Shorter and longer lifetimes are not believed.
 inline constexpr base::Duration kLifetimeMin = std::chrono::seconds(30);
 inline constexpr base::Duration kLifetimeMax = std::chrono::hours(24 * 7);
 
@@ -48,7 +48,7 @@ using Line = std::variant<Mapping, Unmapped>;
 
 /// Without a line's end.
 [[nodiscard]] std::string write_line(const Line& line);
-/// Errors (protocol) say what is wrong. The text of what it returns is fit to be shown.
+/// Errors (protocol) say what is wrong. The returned text is safe to show.
 [[nodiscard]] base::Result<Line> read_line(std::string_view text);
 
 }  // namespace starling::io::router

@@ -36,23 +36,23 @@ namespace {
 
 constexpr int kUsageExit = 2;
 constexpr int kFailedExit = 1;
-/// How often this machine's route is looked at.
+/// How often this machine's route is checked.
 constexpr base::Duration kLookEvery = std::chrono::seconds(20);
-/// A UPnP device that keeps this process for longer ends it: the peer starts a new one.
+/// If a UPnP device holds this process up for longer, the process ends: the peer starts a new one.
 constexpr unsigned kUpnpSecondsMax = 40;
-/// Where routers say that they were started anew (RFC 6886, section 3.2.1).
+/// The port on which routers announce a restart (RFC 6886, section 3.2.1).
 constexpr std::uint16_t kAnnouncePort = 5350;
 constexpr std::uint32_t kAllHosts = 0xe000'0001;  // 224.0.0.1
 
-/// Goes on while the machine sleeps: a mapping ends then, too.
+/// A clock that continues while the machine sleeps: mappings end then, too.
 base::Time now() {
   timespec time{};
   clock_gettime(CLOCK_BOOTTIME, &time);
   return base::Time(std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec));
 }
 
-/// The same at each start on this machine: a router lets only who has it change a mapping, and a
-/// peer that was killed comes back to its own. Nobody else can tell it.
+/// The same at each start on this machine: a router lets only the holder of a nonce change its
+/// mapping, and a peer that was killed can use its own again. Others cannot guess it.
 Nonce nonce_of(const std::string& machine, const base::Ip& own, std::uint16_t port) {
   const std::string text = fmt::format("starling port mapping {} {} {}", machine, own.text(), port);
   std::array<std::uint8_t, SHA256_DIGEST_LENGTH> digest{};
@@ -62,7 +62,7 @@ Nonce nonce_of(const std::string& machine, const base::Ip& own, std::uint16_t po
   return nonce;
 }
 
-/// What names this machine to itself alone; something random where nothing does.
+/// An id that only this machine knows; random if there is none.
 std::string machine_secret() {
   constexpr std::size_t kIdMin = 32;
   constexpr std::size_t kIdMax = 256;
@@ -80,7 +80,7 @@ class Family {
   Family(bool v4, const base::IpPort& listen, const std::string& machine)
       : v4_(v4), listen_(listen), machine_(machine) {}
 
-  /// Begins anew where the route has changed.
+  /// Begins anew if the route has changed.
   void look_at_route() {
     const auto route = route_to_internet(v4_);
     if (looked_ && route == route_) return;
@@ -101,7 +101,7 @@ class Family {
     with_mapper([](Mapper& mapper, Mapper::Outbox& out) { mapper.end(now(), out); });
   }
   [[nodiscard]] bool ended() const { return !mapper_ || mapper_->ended(); }
-  /// Nobody reads what this says: the peer is gone.
+  /// The reports have no reader: the peer is gone.
   [[nodiscard]] bool unheard() const noexcept { return unheard_; }
 
   [[nodiscard]] std::optional<base::Time> next_deadline() const {
@@ -153,8 +153,8 @@ class Family {
     const RawAddress own({route_->own, 0});
     const RawAddress router({route_->gateway, kRouterPort});
     socket_ = base::Descriptor(::socket(own.family(), kType, 0));
-    // Connected: what comes from others is dropped by the kernel. Where one of these fails no
-    // answer comes, which is then said.
+    // Connected: the kernel drops datagrams from others. If one of these calls fails, no answer
+    // comes, which is then reported.
     static_cast<void>(::bind(socket_.get(), own.get(), own.size()));
     static_cast<void>(::connect(socket_.get(), router.get(), router.size()));
     if (!v4_) return;
@@ -175,7 +175,7 @@ class Family {
     if (!mapper_) return;
     Mapper::Outbox out;
     step(*mapper_, out);
-    // What is done may lead to more.
+    // Each action may add more.
     for (std::size_t i = 0; i < out.size(); ++i) {
       Mapper::Action action = std::move(out[i]);
       std::visit([&](auto& value) { act(value, out); }, action);
@@ -195,7 +195,7 @@ class Family {
       mapper_->upnp_removed(out);
     } else {
       const auto mapping = map_by_upnp(ask);
-      if (!mapping) upnp_.reset();  // it is looked for anew
+      if (!mapping) upnp_.reset();  // search again
       mapper_->upnp_mapped(mapping, now(), out);
     }
     alarm(0);
@@ -276,7 +276,7 @@ class Process {
         if (std::ranges::find(own, polled[i].fd) != own.end()) family.receive(polled[i].fd);
       }
     }
-    // Nobody writes to standard input: what there is to read is its end.
+    // Standard input is never written to: all there is to read is its end.
     for (std::size_t i = 0; i < first; ++i) {
       if (polled[i].revents != 0) return end();
     }
@@ -303,7 +303,7 @@ int map_port(const std::string& listen) {
     std::fprintf(stderr, "starling map-port: give the address that is listened on, ip:port\n");
     return kUsageExit;
   }
-  // Ctrl-C is the peer's, which then ends this.
+  // Ctrl-C is for the peer, which then ends this process.
   for (const int number : {SIGINT, SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
   sigset_t ends;
   sigemptyset(&ends);

@@ -62,7 +62,7 @@ void Mapper::ask(base::Time now, Outbox& out) {
       if (!nat_pmp_port_) out.push_back(Send{nat_pmp::pack(request())});
       break;
     case Protocol::upnp:
-      deadline_.reset();  // whoever asks is answered
+      deadline_.reset();  // the answer comes by itself
       out.push_back(AskUpnp{.remove = state_ == State::removing,
                             .outer_port = held_ ? held_->outer.port : config_.port,
                             .lifetime = kLifetimeWanted});
@@ -111,7 +111,7 @@ void Mapper::on_nat_pmp(base::ByteView datagram, base::Time now, Outbox& out) {
 
 void Mapper::on_answer(const PortAnswer& answer, base::Time now, Outbox& out) {
   if (state_ == State::removing) {
-    if (answer.lifetime != 0) return;  // to what was asked before
+    if (answer.lifetime != 0) return;  // to an earlier request
     state_ = State::ended;
     deadline_.reset();
     return;
@@ -162,7 +162,7 @@ void Mapper::refused(const std::string& why, base::Time now, Outbox& out) {
 
 void Mapper::next_protocol(const std::string& why, base::Time now, Outbox& out) {
   failures_ += fmt::format("{}{}: {}", failures_.empty() ? "" : "; ", to_string(protocol_), why);
-  // The others know IPv4 alone.
+  // The other protocols know only IPv4.
   if (v4() && protocol_ != Protocol::upnp) {
     protocol_ = protocol_ == Protocol::pcp ? Protocol::nat_pmp : Protocol::upnp;
     tries_ = 0;
@@ -175,7 +175,7 @@ void Mapper::next_protocol(const std::string& why, base::Time now, Outbox& out) 
   out.push_back(Line(Unmapped{v4(), failures_}));
 }
 
-/// A mapping that was held is gone: it is said, and another one is asked for at once.
+/// A held mapping is gone: this is reported, and another one is requested at once.
 void Mapper::lose(const std::string& why, base::Time now, Outbox& out) {
   held_.reset();
   out.push_back(Line(Unmapped{v4(), why}));
@@ -212,7 +212,7 @@ void Mapper::unanswered(base::Time now, Outbox& out) {
     deadline_.reset();
     return;
   }
-  // What is held may hold on; it is asked again before its end.
+  // The held mapping may continue; it is requested again before its end.
   state_ = State::held;
   const base::Duration left = expires_ - now;
   deadline_ = left <= kRenewPause ? std::max(expires_, now) : now + std::max(left / 2, kRenewPause);
@@ -220,8 +220,8 @@ void Mapper::unanswered(base::Time now, Outbox& out) {
 
 void Mapper::unreachable(base::Time now, Outbox& out) {
   if (!awaits_answer() || protocol_ == Protocol::upnp) return;
-  // A router that is being started has no such port for a while: only at the first time is that an
-  // answer.
+  // A router that is starting lacks this port for a while, so this counts as an answer only at the
+  // first time.
   if (state_ == State::asking) next_protocol("the router does not listen for it", now, out);
 }
 

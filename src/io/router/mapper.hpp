@@ -1,4 +1,4 @@
-// Keeps one port mapped, of one family of addresses: asks the router by PCP, then by NAT-PMP, then
+// Keeps one port mapped for one family of addresses: asks the router by PCP, then by NAT-PMP, then
 // by UPnP, renews at half of the lifetime, begins anew when the mapping is lost, and removes it at
 // the end. A core: datagrams and time in, datagrams and lines out.
 #pragma once
@@ -17,26 +17,27 @@
 
 namespace starling::io::router {
 
-/// What is asked for. A router that is started anew has forgotten the mapping, and few say so: then
-/// the port stays closed until it is renewed.
+/// The requested lifetime. A router that was restarted has forgotten the mapping, and few say so:
+/// then the port stays closed until the renewal.
 inline constexpr base::Duration kLifetimeWanted = std::chrono::minutes(20);
-/// An answer is waited for so long at first, each time twice as long, kTries times.
+/// The first wait for an answer; each further one is twice as long, kTries in all.
 inline constexpr base::Duration kFirstWait = std::chrono::milliseconds(250);
 inline constexpr int kTries = 3;
-/// A renewal that nobody answered is tried again after half of the time that is left, but not
-/// sooner.
+/// A renewal without an answer is tried again after half of the time that is left, but not sooner
+/// than this.
 inline constexpr base::Duration kRenewPause = std::chrono::seconds(4);
-/// Between two rounds in which no protocol maps the port: the first pause, each time twice as long.
+/// The first pause after a round in which no protocol maps the port; each further one is twice as
+/// long.
 inline constexpr base::Duration kRestFirst = std::chrono::minutes(1);
 inline constexpr base::Duration kRestMax = std::chrono::hours(1);
-/// A router's word that it was started anew is heard so often.
+/// A router's announcement of a restart counts at most once in this time.
 inline constexpr base::Duration kRestartedPause = std::chrono::seconds(10);
 
 class Mapper {
  public:
   struct Config {
     base::Ip own;            ///< this machine's address
-    std::uint16_t port = 0;  ///< that is listened on
+    std::uint16_t port = 0;  ///< the peer's listening port
     Nonce nonce{};
   };
 
@@ -60,8 +61,7 @@ class Mapper {
   /// Removes the mapping; ended() is true once that is done, within two seconds.
   void end(base::Time now, Outbox& out);
 
-  /// Events: a datagram of the router; nobody listens at its port; it says that it was started
-  /// anew.
+  /// Events: a datagram of the router; its port is closed; it says that it was restarted.
   void receive(base::ByteView datagram, base::Time now, Outbox& out);
   void unreachable(base::Time now, Outbox& out);
   void restarted(base::Time now, Outbox& out);
@@ -75,8 +75,8 @@ class Mapper {
  private:
   enum class State : std::uint8_t {
     idle,
-    asking,  ///< for a first mapping
-    held,    ///< until it is to be renewed
+    asking,  ///< asking for a first mapping
+    held,    ///< a mapping is held until its renewal
     renewing,
     resting,  ///< no protocol maps the port
     removing,
@@ -104,9 +104,9 @@ class Mapper {
   int tries_ = 0;
   std::optional<base::Time> deadline_;
   std::optional<Mapping> held_;
-  base::Time expires_{};           ///< what is held
+  base::Time expires_{};           ///< of the held mapping
   base::Time asked_{};             ///< last, after a router's restart
-  bool maybe_made_ = false;        ///< an answer may have been lost
+  bool maybe_made_ = false;        ///< a mapping whose answer was lost may exist
   std::optional<base::Ip> outer_;  ///< NAT-PMP's two answers, as they come
   std::optional<PortAnswer> nat_pmp_port_;
   std::string failures_;  ///< of the protocols, in this round

@@ -67,7 +67,7 @@ base::Buffer pack(const PortRequest& request, const Nonce& nonce) {
   base::append_little(bytes, std::array<std::uint8_t, 3>{});
   append_big(bytes, request.port);
   append_big(bytes, request.outer_port);
-  // "Any" says of which family, too.
+  // "Any" also has a family.
   const bool any_v6 = request.outer.is_any() && request.own.is_v6();
   base::append_little(bytes, (any_v6 ? base::Ip::any_v6() : request.outer).mapped());
   return bytes;
@@ -75,14 +75,14 @@ base::Buffer pack(const PortRequest& request, const Nonce& nonce) {
 
 PortReply unpack(base::ByteView bytes, const PortRequest& request, const Nonce& nonce) {
   if (bytes.size() < 4 || bytes.size() > kAnswerMax) return Foreign{};
-  // A router that knows NAT-PMP alone answers with version 0.
+  // A router that knows only NAT-PMP answers with version 0.
   if (load_big<std::uint8_t>(bytes, 0) != kVersion) return OtherVersion{};
   if (bytes.size() < kHeaderSize || bytes.size() % 4 != 0) return Foreign{};
   if (load_big<std::uint8_t>(bytes, 1) != (kAnswer | kMap)) return Foreign{};
   const auto code = load_big<std::uint8_t>(bytes, kCodeAt);
   if (code == kUnsupportedVersion) return OtherVersion{};
   if (bytes.size() < kSize) {
-    // Refusals alone may lack what they refuse.
+    // Only refusals may lack the refused request.
     return code == 0 ? PortReply(Foreign{}) : RouterRefusal{text_of(code)};
   }
   if (base::load_little<Nonce>(bytes, kNonceAt) != nonce ||
@@ -123,7 +123,7 @@ std::string text_of(std::uint16_t code) {
   return code < kTexts.size() ? kTexts[code] : fmt::format("error {}", code);
 }
 
-/// Nothing where it is an answer of success to `operation`, of this size.
+/// Nothing if it is a successful answer to `operation`, of this size.
 std::optional<PortReply> look(base::ByteView bytes, std::uint8_t operation, std::size_t size) {
   if (bytes.size() < kRefusalSize || bytes.size() > kAnswerMax) return Foreign{};
   if (load_big<std::uint8_t>(bytes, 0) != kVersion) return Foreign{};
@@ -145,7 +145,7 @@ base::Buffer pack(const PortRequest& request) {
   append_big(bytes, kMapTcp);
   append_big(bytes, std::uint16_t{0});
   append_big(bytes, request.port);
-  // Whoever removes a mapping asks for no port.
+  // A removal requests no port.
   append_big(bytes, request.lifetime == 0 ? std::uint16_t{0} : request.outer_port);
   append_big(bytes, request.lifetime);
   return bytes;

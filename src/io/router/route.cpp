@@ -14,7 +14,7 @@
 namespace starling::io::router {
 namespace {
 
-/// Any address in the internet will do: one that is nobody's neighbour.
+/// Any address on the internet that is not in a local network will do.
 constexpr std::string_view kFarV4 = "1.1.1.1";
 constexpr std::string_view kFarV6 = "2606:4700:4700::1111";
 

@@ -22,7 +22,7 @@ namespace starling::io::router {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // and needs memory of its own
+constexpr bool kSanitized = true;  // sanitizers need extra memory
 #else
 constexpr bool kSanitized = false;
 #endif
@@ -36,7 +36,7 @@ constexpr std::uint32_t kArchitecture = 0;  // without a filter of system calls
 #endif
 
 constexpr rlim_t kMemoryMax = 128UL << 20;
-constexpr rlim_t kProcessorSecondsMax = 60;  // of its whole life; then a new one is started
+constexpr rlim_t kProcessorSecondsMax = 60;  // of its whole life; then a new process is started
 constexpr rlim_t kDescriptorsMax = 32;
 constexpr rlim_t kFileMax = 1UL << 20;  // of an output that is a file
 
@@ -125,7 +125,7 @@ base::Status filter_calls() {
     program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1));
     program.push_back(answer(kRefuse));
   }
-  // Sockets of files lead to the machine's other programs.
+  // UNIX sockets lead to the machine's other programs.
   program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3));
   program.push_back(load(offsetof(seccomp_data, args)));  // its lower half: both are little-endian
   program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 0, 1));

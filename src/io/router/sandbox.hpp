@@ -1,14 +1,15 @@
-// What the process that talks to routers gives up, for good: it reads what a hostile network says.
+// The rights that the process that talks to routers gives up for good: it reads bytes from a
+// hostile network.
 #pragma once
 
 #include "base/result.hpp"
 
 namespace starling::io::router {
 
-/// From now on this process opens no file, starts no program or process, reaches no other process
-/// and no socket of this machine's programs, and has little memory, time and few descriptors; it
-/// holds none but those of standard input, output and error. It ends with a SIGTERM when its parent
-/// does. Error (internal): what the kernel refuses.
+/// From now on, this process can open no file, start no program or process, and reach no other
+/// process and no socket of this machine's programs. It has little memory, little time and few
+/// descriptors, and holds only those of standard input, output and error. It gets a SIGTERM when
+/// its parent ends. Error (internal): names the kernel's refusal.
 [[nodiscard]] base::Status enter_sandbox();
 
 }  // namespace starling::io::router

@@ -24,7 +24,7 @@ constexpr int kPermanentLeasesOnly = 725;
 constexpr int kConflict = 718;
 constexpr char kTcpName[] = "TCP";
 constexpr char kDescription[] = "starling";
-/// What a mapping without an end is taken for: it is looked at as often as others.
+/// The assumed lifetime of a mapping without an end: it is renewed as often as others.
 constexpr base::Duration kPermanent = std::chrono::minutes(20);
 
 struct FreeDevices {
@@ -36,7 +36,7 @@ std::string text_of(int error) {
   return known == nullptr ? fmt::format("error {}", error) : fmt::format("{} ({})", known, error);
 }
 
-/// Whether a URL is of this host: "http://192.168.1.1:5000/rootDesc.xml".
+/// Whether a URL, such as "http://192.168.1.1:5000/rootDesc.xml", belongs to this host.
 bool is_at(std::string_view url, const base::Ip& host) {
   const std::string start = "http://" + host.text();
   return url.starts_with(start) && url.size() > start.size() &&

@@ -1,5 +1,4 @@
-// UPnP's way to map a port: asks the router's Internet Gateway Device (libminiupnpc). All of it
-// blocks.
+// Maps a port by UPnP: asks the router's Internet Gateway Device (libminiupnpc). All calls block.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +11,23 @@
 
 namespace starling::io::router {
 
-/// Devices are waited for so long.
+/// How long to wait for devices.
 inline constexpr base::Duration kUpnpWait = std::chrono::seconds(2);
-/// Whoever has the port already is given way to by asking for the next ones.
+/// If the port is taken, the next ones are requested, up to this number.
 inline constexpr int kUpnpPortsMax = 4;
 
-/// A device that was found. It is remembered: it is asked again without a search.
+/// A device that was found. It is remembered, so it can be asked again without a search.
 class Upnp {
  public:
-  /// Looks for a device at the router's own address; others on the network are not believed.
-  /// `own`: this machine's address. Errors (network) say what is missing.
+  /// Looks for a device at the router's own address; others on the network are not trusted. `own`:
+  /// this machine's address. Errors (network) say what is missing.
   [[nodiscard]] static base::Result<std::unique_ptr<Upnp>> find(const base::Ip& own,
                                                                 const base::Ip& router);
   Upnp(const Upnp&) = delete;
   Upnp& operator=(const Upnp&) = delete;
   ~Upnp();
 
-  /// Maps TCP `port` of this machine. `outer_port` is asked for, and if another machine has it, the
+  /// Maps TCP `port` of this machine. Requests `outer_port`, and if another machine has it, the
   /// next ones.
   [[nodiscard]] base::Result<Mapping> map(std::uint16_t port, std::uint16_t outer_port,
                                           base::Duration lifetime);

@@ -1,4 +1,4 @@
-// What the program and the UCX module know of each other: UCX on one fabric, without UCX's types.
+// The interface between the program and the UCX module: UCX on one fabric, without UCX's types.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace starling::io::ucx {
 
-/// Where UCX is to be: on one network interface, at one of its addresses.
+/// Where UCX is to run: on one network interface, at one of its addresses.
 struct FabricConfig {
   std::string device;     ///< "lo", "eth0"
   base::Ip address;       ///< the interface's own: UCX listens there and nowhere else
-  base::PortRange ports;  ///< of everything that it listens on
+  base::PortRange ports;  ///< for all its listeners
 };
 
 /// One context, worker and listener of UCX. Not thread-safe, and nothing is reported by callback.
@@ -35,20 +35,20 @@ class Engine {
   [[nodiscard]] virtual int descriptor() const noexcept = 0;
   /// Where its connection manager listens.
   [[nodiscard]] virtual std::uint16_t port() const noexcept = 0;
-  /// Does what is due, some of it at most. True if there was something.
+  /// Does a bounded part of the work that is due. True if there was something.
   virtual bool progress() = 0;
-  /// True: the descriptor will tell of what comes. False: there is something to do already.
+  /// True: the descriptor will report the next event. False: there is something to do already.
   [[nodiscard]] virtual bool arm() = 0;
 
-  /// From now on packets of these addresses alone reach what UCX listens on; at first of none.
-  /// Error (network): the system refused; nothing has changed then, or nobody is let in.
+  /// From now on, only packets from these addresses reach UCX's listeners; at first none do. Error
+  /// (network): the system refused; then nothing has changed, or nobody is let in.
   [[nodiscard]] virtual base::Status allow(std::span<const base::Ip> members) = 0;
   /// Cuts the connections that this address has made to UCX.
   virtual void shut(const base::Ip& member) = 0;
 
-  /// Those who connected since the last call, the first `max` of them; others are turned away.
+  /// The connections since the last call, the first `max` of them; others are turned away.
   [[nodiscard]] virtual std::vector<std::unique_ptr<Carrier>> take_incoming(std::size_t max) = 0;
-  /// Starts to connect to another engine's port(); whether somebody answers shows later.
+  /// Starts to connect to another engine's port(); the outcome shows later.
   [[nodiscard]] virtual base::Result<std::unique_ptr<Carrier>> connect(const base::Ip& to,
                                                                        std::uint16_t port) = 0;
 };

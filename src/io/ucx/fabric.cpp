@@ -10,14 +10,14 @@ namespace starling::io::ucx {
 
 Loading::Loading(Loop& loop, std::function<void()> done) : wake_(loop, std::move(done)) {
   const auto load = [this] {
-    static_cast<void>(ucx_module());  // it remembers what came of it
+    static_cast<void>(ucx_module());  // it remembers the result
     wake_.wake();
   };
   try {
     const BlockedSignals blocked;
     thread_ = std::jthread(load);
   } catch (const std::system_error&) {
-    load();  // no thread is to be had: the loop waits
+    load();  // no thread available: the loop waits
   }
 }
 
@@ -33,8 +33,8 @@ base::Result<std::unique_ptr<Fabric>> Fabric::start(Loop& loop, const FabricConf
   auto engine = (*module)->start(config);
   if (!engine) return base::fail(std::move(engine.error()));
   std::unique_ptr<Fabric> made(new Fabric(config, (*module)->version, std::move(*engine)));
-  // To wake the loop is all that the descriptor is for, but what woke it has to be taken: the poll
-  // handle would call for ever.
+  // The descriptor only has to wake the loop, but the event must be taken: otherwise the poll
+  // handle would call forever.
   made->poll_ = std::make_unique<Handle<uv_poll_t>>(
       [raw = made->engine_.get()] { raw->progress(); },
       [&](uv_poll_t* handle) {
@@ -45,7 +45,7 @@ base::Result<std::unique_ptr<Fabric>> Fabric::start(Loop& loop, const FabricConf
 }
 
 Fabric::~Fabric() {
-  // The handle must let go of the descriptor before UCX closes it.
+  // The handle must release the descriptor before UCX closes it.
   poll_.reset();
 }
 

@@ -1,4 +1,4 @@
-// UCX on one network interface, for a transport: the door to this folder.
+// UCX on one network interface, for a transport: the interface of this folder.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,25 @@
 
 namespace starling::io::ucx {
 
-/// One that connected before allow() took its address away has come in, or has failed, by then: a
-/// fabric is destroyed so long after an allow() of nobody, and UCX is not surprised.
+/// A connection that began before allow() removed its address has come in, or has failed, after
+/// this time: a fabric is destroyed this long after an empty allow(), so that no connection
+/// surprises UCX.
 inline constexpr base::Duration kQuiet = std::chrono::milliseconds(100);
 
-/// Loads UCX on a thread of its own: some releases take half a second for it (1.22), in which the
-/// loop would stand still. Fabric::start() takes some 20 ms after it.
+/// Loads UCX on its own thread: some releases (1.22) take half a second to load, in which the loop
+/// would stand still. Fabric::start() then takes some 20 ms.
 class Loading {
  public:
-  /// `done` is called once, on the loop's thread, never from here; it may destroy this. Whether UCX
-  /// could be loaded ucx_module() says at once then. `loop` must outlive it.
+  /// `done` is called once, on the loop's thread, never from here; it may destroy this. Then
+  /// ucx_module() says at once whether UCX could be loaded. `loop` must outlive it.
   Loading(Loop& loop, std::function<void()> done);
 
  private:
   WakeUp wake_;
-  std::jthread thread_;  ///< the first to go: waits for what is under way
+  std::jthread thread_;  ///< destroyed first: waits for the loading under way
 };
 
-/// All of one thread, the loop's. In the loop's prepare phase, before it waits:
+/// Used only on the loop's thread. In the loop's prepare phase, before it waits:
 ///
 ///     while (fabric.progress()) ...work on carriers...
 ///     if (!fabric.arm()) ...do not wait: something has come meanwhile...
@@ -45,22 +46,22 @@ class Loading {
 class Fabric {
  public:
   /// Loads UCX if it is not loaded yet (see Loading), and listens: nobody is let in before allow().
-  /// Errors (network) as of ucx_module and Module::start, and if the address is IPv6 and the UCX
-  /// that is there is none to be trusted with it. `loop` must outlive it.
+  /// Errors (network): those of ucx_module and Module::start, and if the address is IPv6 and the
+  /// loaded UCX cannot be trusted with it. `loop` must outlive it.
   [[nodiscard]] static base::Result<std::unique_ptr<Fabric>> start(Loop& loop,
                                                                    const FabricConfig& config);
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
-  /// Every carrier must be gone, kQuiet be over.
+  /// Every carrier must be gone, and kQuiet must be over.
   ~Fabric();
 
   [[nodiscard]] const FabricConfig& config() const noexcept { return config_; }
-  /// Of the UCX that is loaded.
+  /// The version of the loaded UCX.
   [[nodiscard]] const Version& version() const noexcept { return version_; }
-  /// To connect to.
+  /// The port to connect to.
   [[nodiscard]] std::uint16_t port() const noexcept { return engine_->port(); }
 
-  // As Engine has them.
+  // As in Engine.
   bool progress() { return engine_->progress(); }
   [[nodiscard]] bool arm() { return engine_->arm(); }
   [[nodiscard]] base::Status allow(std::span<const base::Ip> members) {

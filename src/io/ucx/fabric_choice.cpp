@@ -15,7 +15,7 @@ bool is_named(const FabricEnd& end) {
   return end.fabric != runfile::kFabricAuto && end.fabric != runfile::kFabricNone;
 }
 
-/// By the two run files and by where the ends are.
+/// By the two run files and the ends' places.
 FabricChoice by_place(const FabricFacts& facts) {
   const FabricEnd& here = facts.here;
   const FabricEnd& there = facts.there;

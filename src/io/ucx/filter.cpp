@@ -8,7 +8,7 @@
 namespace starling::io::ucx {
 namespace {
 
-// Of a socket filter, negative offsets lead to the network header (SKF_NET_OFF): the packet itself
+// In a socket filter, negative offsets lead to the network header (SKF_NET_OFF): the packet itself
 // begins at TCP.
 constexpr std::uint32_t kNetwork = static_cast<std::uint32_t>(SKF_NET_OFF);
 constexpr std::uint32_t kSourceV4 = kNetwork + 12;
@@ -21,7 +21,7 @@ std::uint32_t word(const base::Ip& ip, std::size_t index) {
 
 sock_filter load(std::uint32_t offset) { return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset); }
 sock_filter give(std::uint32_t bytes) { return BPF_STMT(BPF_RET | BPF_K, bytes); }
-// Goes on with the next instruction if the loaded word is `value`, else skips some.
+// Continues with the next instruction if the loaded word is `value`, otherwise skips some.
 sock_filter unless(std::uint32_t value, std::uint8_t skip) {
   return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skip);
 }
@@ -33,8 +33,8 @@ std::vector<sock_filter> filter_for(bool v6, std::span<const base::Ip> allowed) 
   constexpr std::size_t kWords = 4;
   static_assert(kAllowedMax * (2 * kWords + 1) + 5 <= BPF_MAXINSNS);
   std::vector<sock_filter> program;
-  // Packets of the other family never come here, but an IPv6 socket that takes IPv4, too, would
-  // read its header at the wrong place: the version decides.
+  // Packets of the other family never come here, but an IPv6 socket that also takes IPv4 would read
+  // its header at the wrong place: so the version is checked.
   program.push_back(BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kNetwork));
   program.push_back(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf0));
   program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, v6 ? 0x60U : 0x40U, 1, 0));

@@ -43,10 +43,10 @@ constexpr ElfW(Word) kGlobalData = R_AARCH64_GLOB_DAT;
 #error "which relocations are imported functions on this processor?"
 #endif
 
-/// What a loaded library imports, as the dynamic loader sees it (ELF).
+/// The imports of a loaded library, as the dynamic loader sees them (ELF).
 class Library {
  public:
-  /// The one with this code in it.
+  /// The library that contains this code.
   static std::optional<Library> of(const void* code) {
     Dl_info info;
     void* map = nullptr;
@@ -54,7 +54,8 @@ class Library {
     return Library(*static_cast<const link_map*>(map));
   }
 
-  /// Sets where `name` is called at. Number of places, or nothing if one could not be written.
+  /// Sets the address at which `name` is called. Returns the number of places, or nothing if one
+  /// could not be written.
   [[nodiscard]] std::optional<int> replace(std::string_view name, void* with) const {
     int places = 0;
     for (const auto& table : {calls_, data_}) {
@@ -108,7 +109,7 @@ class Library {
     data_ = table(data, data != 0 ? data_size : 0);
   }
 
-  // What the loader has made read-only (RELRO) is writable for the time of this write alone.
+  // A place that the loader has made read-only (RELRO) is writable only during this write.
   [[nodiscard]] bool write(void** place, void* value) const {
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     auto* const start =
@@ -151,7 +152,7 @@ class Library {
 
 base::Status replace_listen() {
   int places = 0;
-  // libucs, libuct and libucp: the first calls it in the versions that are known.
+  // libucs, libuct and libucp: in the known versions, the first calls it.
   for (const void* code : {reinterpret_cast<const void*>(&ucs_status_string),
                            reinterpret_cast<const void*>(&uct_query_components),
                            reinterpret_cast<const void*>(&ucp_get_version)}) {
@@ -218,7 +219,7 @@ Guard::Watch::~Watch() { watching = nullptr; }
 int Guard::listen(int descriptor, int backlog) noexcept {
   const auto name = name_of(descriptor, getsockname);
   if (!name) {
-    errno = EOPNOTSUPP;  // nothing that the filter knows how to read
+    errno = EOPNOTSUPP;  // the filter cannot read this family
     return -1;
   }
   if (!attach(descriptor, name->ip.is_v6(), members_)) return -1;
@@ -233,7 +234,7 @@ base::Status Guard::allow(std::span<const base::Ip> members) {
                       kAllowedMax, members.size());
   }
   members_.assign(members.begin(), members.end());
-  // UCX may have closed one since, and its number may be somebody else's.
+  // UCX may have closed one since, and its number may belong to another file.
   std::erase_if(sockets_, [](const Socket& socket) {
     return !listens(socket.descriptor) || name_of(socket.descriptor, getsockname) != socket.at;
   });
@@ -242,7 +243,7 @@ base::Status Guard::allow(std::span<const base::Ip> members) {
     const bool v6 = socket.at.ip.is_v6();
     if (attach(socket.descriptor, v6, members_)) continue;
     const std::string why = std::error_code(errno, std::system_category()).message();
-    // An old filter would go on letting in who has left.
+    // An old filter would still let in members that have left.
     if (!attach(socket.descriptor, v6, {})) ::shutdown(socket.descriptor, SHUT_RDWR);
     status =
         base::fail(base::ErrorCode::network, "cannot guard UCX's port {}: {}", socket.at.port, why);

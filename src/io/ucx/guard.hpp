@@ -1,11 +1,11 @@
-// Nobody but members may talk to the ports that UCX listens on. Part of the UCX module.
+// Lets only members talk to UCX's listening ports. Part of the UCX module.
 //
-// Who reaches a data port of UCX's TCP writes to any address of the process: a header may name one
-// (uct_tcp_ep_handle_put_req), and nothing is asked before. So packets of others are dropped by the
-// kernel, by a filter on the listening socket (SO_ATTACH_FILTER), which the sockets of accepted
-// connections inherit. It has to be there before the socket listens: UCX calls listen() as other
-// libraries do, through a table of its own that says where imported functions are. There it is
-// replaced, for UCX's libraries alone, whoever has loaded them.
+// Anybody who reaches a data port of UCX's TCP can write to any address of the process: a header
+// may name one (uct_tcp_ep_handle_put_req), and nothing is checked before. So the kernel drops
+// packets of others, by a filter on the listening socket (SO_ATTACH_FILTER), which the sockets of
+// accepted connections inherit. The filter has to be there before the socket listens. UCX calls
+// listen() as other libraries do, through its own table of imported functions. There it is
+// replaced, only for UCX's libraries, no matter who has loaded them.
 #pragma once
 
 #include <span>
@@ -16,19 +16,19 @@
 
 namespace starling::io::ucx {
 
-/// The sockets that UCX listens on for one engine. One thread, that of its engine.
+/// The sockets on which UCX listens for one engine. Used only on its engine's thread.
 class Guard {
  public:
   /// Replaces listen() for UCX's libraries, once in a process. Error (internal): they do not call
-  /// it as is known.
+  /// it in the known way.
   [[nodiscard]] static base::Status install();
 
   Guard() = default;
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  /// While it lives, sockets on which UCX begins to listen in this thread are the guard's, and get
-  /// the filter before. What others do in the meantime with the same libraries is theirs.
+  /// While it lives, sockets on which UCX begins to listen in this thread belong to the guard, and
+  /// get the filter before that. Other users of the same libraries are not affected.
   class Watch {
    public:
     explicit Watch(Guard& guard) noexcept;
@@ -37,8 +37,8 @@ class Guard {
     ~Watch();
   };
 
-  /// Who may connect from now on: replaces the filters. At most kAllowedMax. Error (network): one
-  /// cannot be replaced; its socket lets nobody in then.
+  /// Sets who may connect from now on: replaces the filters. At most kAllowedMax. Error (network):
+  /// a filter cannot be replaced; then its socket lets nobody in.
   [[nodiscard]] base::Status allow(std::span<const base::Ip> members);
   /// Shuts connections that this address has made to one of the sockets.
   void shut(const base::Ip& member) const;
@@ -49,7 +49,7 @@ class Guard {
   };
   [[nodiscard]] const std::vector<Socket>& sockets() const noexcept { return sockets_; }
 
-  /// UCX listens through this; -1 and errno as of listen().
+  /// UCX listens through this; returns -1 and errno like listen().
   int listen(int descriptor, int backlog) noexcept;
 
  private:

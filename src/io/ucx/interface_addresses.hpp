@@ -7,7 +7,7 @@
 
 namespace starling::io::ucx {
 
-/// Of interfaces that are up, now. Empty where the system does not tell.
+/// The current addresses of interfaces that are up. Empty if the system does not tell.
 [[nodiscard]] std::vector<InterfaceAddress> interface_addresses();
 
 }  // namespace starling::io::ucx

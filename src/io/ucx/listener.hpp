@@ -1,4 +1,4 @@
-// Listens for connections; who asks is kept until the owner answers. Part of the UCX module.
+// Listens for connections; requests are kept until the owner answers. Part of the UCX module.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ class Listener {
                                                                       bool& busy);
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
-  /// Rejects who still waits.
+  /// Rejects the waiting requests.
   ~Listener();
 
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
-  /// Those who asked since the last call: each must be accepted or rejected.
+  /// The requests since the last call: each must be accepted or rejected.
   [[nodiscard]] std::vector<ucp_conn_request_h> take_requests() {
     return std::exchange(requests_, {});
   }

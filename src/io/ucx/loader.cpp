@@ -21,15 +21,15 @@ namespace {
 
 constexpr char kVariable[] = "STARLING_UCX_MODULE";
 
-// UCX reads them while it is loaded, and aborts where it does not like a value.
+// UCX reads them while it is loaded, and aborts on values that it rejects.
 constexpr std::array kRiskyVariables{"UCX_LOG_FILE_SIZE", "UCX_LOG_FILE_ROTATE", "UCX_LOG_BUFFER",
                                      "UCX_PROFILE_MODE", "UCX_PROFILE_FILE"};
 constexpr std::array kLogLevels{"fatal", "error", "warn", "diag",  "info", "debug",
                                 "trace", "req",   "data", "async", "func", "poll"};
 
-/// Of signals that belong to the program, this one or one that embeds it, UCX takes these when it
-/// is loaded: a closed terminal would end nothing and raise UCX's log level, and a crash would be
-/// told by UCX. They are given back as they were.
+/// UCX takes these signals of the program (this one, or one that embeds it) when it is loaded: then
+/// a closed terminal would only raise UCX's log level, and UCX would report crashes. They are
+/// restored.
 class KeptSignals {
  public:
   KeptSignals() {
@@ -50,7 +50,7 @@ class KeptSignals {
 fs::path own_folder() {
   Dl_info info;
   std::error_code ignored;
-  // The address of what this file defines, not of what a library may have put in front of it.
+  // The address of this file's own symbol, not of one that a library may have put in front of it.
   if (dladdr(&kVariable, &info) != 0 && info.dli_fname != nullptr) {
     const fs::path file = fs::canonical(info.dli_fname, ignored);
     if (!file.empty()) return file.parent_path();
@@ -66,8 +66,9 @@ bool is_writable(const std::string& path) {
   return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0;
 }
 
-/// UCX_LOG_FILE as UCX reads it: "stdout", "stderr", "NAME" or "file:NAME", further fields behind
-/// a colon. Of a name with places for the process's number and the like the folder is looked at.
+/// UCX_LOG_FILE as UCX reads it: "stdout", "stderr", "NAME" or "file:NAME", with further fields
+/// after a colon. For a name with placeholders, such as the process's number, the folder is
+/// checked.
 bool takes_log(std::string_view file) {
   if (file.starts_with("file:")) file.remove_prefix(5);
   std::string name(file.substr(0, file.find(':')));
@@ -145,13 +146,13 @@ std::vector<fs::path> module_places(const fs::path& folder) {
 }
 
 base::Result<const Module*> load_module(const fs::path& file) {
-  // Else UCX, while it is loaded, overwrites the code of mmap, sbrk and others in libc, of which
-  // other threads may be in the middle: one load of several hundred left malloc locked for ever. It
-  // wants to know when memory goes that it has registered with a network card; without that it
-  // registers what it sends each time.
+  // Otherwise UCX, while it is loaded, overwrites the code of mmap, sbrk and others in libc, while
+  // other threads may be running it: one load in several hundred left malloc locked forever. UCX
+  // does this to learn when memory goes that it has registered with a network card; without it, UCX
+  // registers memory for each send.
   setenv("UCX_MEM_EVENTS", "n", 0);
-  // Local: what the module brings along must not replace symbols of the program. Never closed: UCX
-  // has threads and handlers of its own.
+  // Local: the module's libraries must not replace symbols of the program. Never closed: UCX has
+  // its own threads and handlers.
   void* const library = [&] {
     const KeptSignals kept;
     return dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);

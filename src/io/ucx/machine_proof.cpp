@@ -21,7 +21,7 @@ namespace starling::io::ucx {
 namespace {
 
 constexpr char kFile[] = "machine.key";
-// In front of what is proved, so that a proof is good for nothing else.
+// In front of the proved text, so that a proof cannot be used elsewhere.
 constexpr char kLabel[] = "starling machine 1";
 
 std::string reason() { return std::error_code(errno, std::system_category()).message(); }
@@ -32,7 +32,7 @@ base::Status refuse(const std::string& path, const std::string& why) {
 }
 
 std::string folder_of_user() {
-  // Of a program that runs with another user's rights the environment is that user's.
+  // If a program runs with another user's rights, the environment is not that user's.
   const char* const runtime = secure_getenv("XDG_RUNTIME_DIR");
   struct stat info {};
   if (runtime != nullptr && *runtime == '/' && stat(runtime, &info) == 0 &&
@@ -42,7 +42,7 @@ std::string folder_of_user() {
   return "/tmp/starling-" + std::to_string(geteuid());
 }
 
-/// In /tmp anybody may have been there first.
+/// In /tmp, somebody else may have made the folder first.
 base::Status make_folder(const std::string& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return refuse(folder, reason());
   struct stat info {};
@@ -80,7 +80,7 @@ base::Result<MachineProof> MachineProof::open(const std::string& folder) {
     if (RAND_priv_bytes(made.key_.data(), static_cast<int>(made.key_.size())) != 1) {
       return base::fail(base::ErrorCode::internal, "OpenSSL has no random numbers");
     }
-    // Of two peers that start at once one makes it, and both read that one.
+    // If two peers start at once, one makes the key, and both read it.
     const auto created = base::create_private_file(path, std::as_bytes(std::span(made.key_)));
     if (!created) return base::fail(created.error());
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned kActiveMessage = 1;
 constexpr std::uint32_t kLastBit = 1U << 31;
 constexpr std::uint32_t kNumberMask = kLastBit - 1;
-// Credit goes out in a message of its own when this much is untold; most rides on data.
+// Credit is sent in a separate message when this much is untold; most is sent along with data.
 constexpr std::uint32_t kCreditStep = kWindow / 4;
 
 struct Header {

@@ -8,10 +8,10 @@
 //   4       4     credit: cost of all messages that the sender of the header has consumed,
 //                 modulo 2^32
 //
-// A message with data costs its bytes plus kMessageCost; at most kWindow of cost may be
-// unconsumed. UCX itself has no back-pressure towards a reader that takes its time.
-// While an endpoint is wired up UCX may let messages overtake each other: the first is sent alone,
-// the others wait until it is complete or the other end is heard.
+// A message with data costs its bytes plus kMessageCost; at most kWindow of cost may be unconsumed.
+// UCX itself has no back-pressure for a slow reader.
+// While an endpoint is wired up, UCX may reorder messages: so the first is sent alone, and the
+// others wait until it is complete or the other end is heard.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ inline constexpr std::size_t kMessageHeaderSize = 8;
 
 class UcxCarrier;
 
-/// The carriers of a worker by endpoint: finds where a message belongs. Outlives its carriers.
+/// The carriers of a worker by endpoint: finds the carrier of a message. Outlives its carriers.
 class UcxCarriers {
  public:
   /// Registers for the worker's active messages. An ASSERT guards against a second one.
@@ -54,14 +54,14 @@ class UcxCarriers {
   std::unordered_map<ucp_ep_h, UcxCarrier*> by_endpoint_;
 };
 
-/// As Carrier has it.
+/// See Carrier.
 class UcxCarrier final : public Carrier {
  public:
-  /// Starts to connect; whether somebody answers shows later.
+  /// Starts to connect; the outcome shows later.
   [[nodiscard]] static base::Result<std::unique_ptr<UcxCarrier>> connect(UcxCarriers& carriers,
                                                                          const base::Ip& to,
                                                                          std::uint16_t port);
-  /// Answers a connection request. Fails if the asker is gone already.
+  /// Answers a connection request. Fails if the requester is gone already.
   [[nodiscard]] static base::Result<std::unique_ptr<UcxCarrier>> accept(UcxCarriers& carriers,
                                                                         ucp_conn_request_h request);
   ~UcxCarrier() override;
@@ -108,7 +108,7 @@ class UcxCarrier final : public Carrier {
 
   std::uint32_t sent_number_ = 0;
   std::uint32_t sent_cost_ = 0;
-  std::uint32_t granted_cost_ = 0;  ///< of sent_cost_, what the other end has consumed
+  std::uint32_t granted_cost_ = 0;  ///< the part of sent_cost_ that the other end has consumed
   std::size_t in_flight_ = 0;       ///< sends that UCX has not completed
   bool wired_ = false;
   bool end_sent_ = false;
@@ -117,7 +117,7 @@ class UcxCarrier final : public Carrier {
   std::uint32_t received_number_ = 0;
   std::uint32_t received_cost_ = 0;
   std::uint32_t consumed_cost_ = 0;
-  std::uint32_t told_cost_ = 0;  ///< of consumed_cost_, what the other end was told
+  std::uint32_t told_cost_ = 0;  ///< the part of consumed_cost_ that the other end was told
   bool end_received_ = false;
 
   std::uint64_t overhead_sent_ = 0;

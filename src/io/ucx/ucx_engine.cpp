@@ -11,15 +11,15 @@
 namespace starling::io::ucx {
 namespace {
 
-/// Whether somebody could listen there now, without SO_REUSEADDR, as UCX does for its data. To try
-/// that by UCX takes milliseconds.
+/// Whether one could listen there now, without SO_REUSEADDR, as UCX does for its data. Trying this
+/// with UCX itself takes milliseconds.
 bool is_free(const base::Ip& at, std::uint16_t port) {
   const RawAddress address({at, port});
   const base::Descriptor tried(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   return tried.valid() && ::bind(tried.get(), address.get(), address.size()) == 0;
 }
 
-/// Calls `make(port, busy)` with one port after the other until it does not say busy.
+/// Calls `make(port, busy)` with one port after another until it does not set busy.
 template <class Make>
 auto on_some_port(const FabricConfig& config, const Make& make)
     -> decltype(make(std::uint16_t{}, std::declval<bool&>())) {
@@ -71,7 +71,7 @@ base::Status UcxEngine::make_listener(const FabricConfig& config) {
   return {};
 }
 
-// All that UCX listens on must be at the fabric's address, in its range, and guarded.
+// All sockets on which UCX listens must be at the fabric's address, in its range, and guarded.
 base::Status UcxEngine::check_sockets(const FabricConfig& config) const {
   const auto& sockets = guard_.sockets();
   for (const Guard::Socket& socket : sockets) {
@@ -96,7 +96,7 @@ std::vector<std::unique_ptr<Carrier>> UcxEngine::take_incoming(std::size_t max) 
       listener_->reject(request);
     } else if (auto carrier = UcxCarrier::accept(*carriers_, request)) {
       taken.push_back(std::move(*carrier));
-    }  // else the asker is gone, and UCX has taken the request back
+    }  // otherwise the requester is gone, and UCX has withdrawn the request
   }
   return taken;
 }

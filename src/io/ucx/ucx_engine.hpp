@@ -1,4 +1,4 @@
-// The engine that the UCX module gives: worker, guard and listener. Part of the UCX module.
+// The UCX module's engine: worker, guard and listener. Part of the UCX module.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace starling::io::ucx {
 
 class UcxEngine final : public Engine {
  public:
-  /// As Module::start.
+  /// Like Module::start.
   [[nodiscard]] static base::Result<std::unique_ptr<UcxEngine>> start(const FabricConfig& config);
   ~UcxEngine() override;
 

@@ -1,4 +1,4 @@
-// Which releases of UCX talk to each other, and which may be given IPv6.
+// Which releases of UCX can talk to each other, and which may use IPv6.
 #pragma once
 
 #include <compare>
@@ -20,7 +20,7 @@ struct Version {
   return fmt::format("{}.{}.{}", version.major, version.minor, version.release);
 }
 
-/// Releases from here on keep their format on the wire; earlier ones refuse all others.
+/// Releases from here on keep their wire format; earlier ones refuse all others.
 inline constexpr Version kSettledFrom{1, 15, 0};
 
 /// Whether two ends can link (tried: 1.13 refuses 1.14 to 1.18; 1.15, 1.16 and 1.18 do link).
@@ -29,7 +29,7 @@ inline constexpr Version kSettledFrom{1, 15, 0};
   return a >= kSettledFrom && b >= kSettledFrom;
 }
 
-/// The first release that ran clean under valgrind over IPv6. 1.13 writes behind its heap blocks.
+/// The first release that ran clean under valgrind over IPv6. 1.13 writes beyond its heap blocks.
 inline constexpr Version kIpv6From{1, 22, 0};
 
 [[nodiscard]] constexpr bool takes_ipv6(const Version& version) noexcept {

@@ -18,8 +18,8 @@ base::Status set(ucp_config_t* config, const std::string& name, const std::strin
                     ucs_status_string(status));
 }
 
-/// A setting of UCX's TCP. From 1.17 on UCX knows it by its full name, as the environment variables
-/// have it. Earlier versions pass that over without a word: there the prefix is left out.
+/// A setting of UCX's TCP. From 1.17 on, UCX knows it by its full name, as in the environment
+/// variables. Earlier versions silently ignore that name: for them, the prefix is left out.
 base::Status set_of_tcp(ucp_config_t* config, const std::string& name, const std::string& value) {
   unsigned major = 0;
   unsigned minor = 0;
@@ -37,7 +37,7 @@ base::Status configure(ucp_config_t* config, const std::string& device, bool v6,
   if (auto status = set_of_tcp(config, "CONN_NB", "y"); !status) return status;
   // A restarted peer takes its port back although old connections linger.
   if (auto status = set_of_tcp(config, "CM_REUSEADDR", "y"); !status) return status;
-  // One port, not a range: where all of a range are taken UCX tries them for ever.
+  // One port, not a range: if all ports of a range are taken, UCX tries them forever.
   const std::string ports = port == 0 ? "0" : fmt::format("{0}-{0}", port);
   if (auto status = set_of_tcp(config, "PORT_RANGE", ports); !status) return status;
   if (auto status = set_of_tcp(config, "AF_PRIO", v6 ? "inet6" : "inet"); !status) return status;
@@ -74,7 +74,7 @@ base::Result<ucp_context_h> make_context(const std::string& device, bool v6, std
 }  // namespace
 
 void silence_ucx() {
-  // Every failure that matters comes back as a status. Who debugs UCX sets its level in the
+  // Every failure that matters comes back as a status. To debug UCX, set its level in the
   // environment.
   if (std::getenv("UCX_LOG_LEVEL") == nullptr) ucs_global_opts_set_value("LOG_LEVEL", "fatal");
 }

@@ -12,14 +12,14 @@
 
 namespace starling::io::ucx {
 
-/// UCX prints to stdout, which belongs to the program's data: not any more. To be called once.
+/// UCX prints to stdout, which is for the program's data: this stops it. Call it once.
 void silence_ucx();
 
 /// TCP only, single-threaded.
 class Worker {
  public:
-  /// `port`: of its data, 0: any. Error (network): no such interface, or the port is taken, which
-  /// `busy` tells.
+  /// `port`: for its data, 0: any. Error (network): no such interface, or the port is taken, which
+  /// sets `busy`.
   [[nodiscard]] static base::Result<std::unique_ptr<Worker>> create(const std::string& device,
                                                                     bool v6, std::uint16_t port,
                                                                     bool& busy);
@@ -30,12 +30,13 @@ class Worker {
 
   [[nodiscard]] ucp_worker_h raw() const noexcept { return worker_; }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
-  /// Runs UCX callbacks that are due, some at most. True if there were any.
+  /// Runs a bounded number of due UCX callbacks. True if there were any.
   bool progress();
-  /// To be called after each endpoint is made. UCX's own thread handles the sockets of a connection
-  /// that comes up, and what it could not do while this thread held UCX's lock waits until the next
-  /// progress. Before 1.22 such an event is handled even if it is long over by then, and an
-  /// assertion ends the process where the other end has died in between (openucx/ucx#11458).
+  /// Call this after each endpoint is made. UCX's own thread handles the sockets of a connection
+  /// that comes up, and events that it could not handle while this thread held UCX's lock wait
+  /// until the next progress. Before 1.22, such an event is handled even if it is long over by
+  /// then, and an assertion ends the process if the other end has died in between
+  /// (openucx/ucx#11458).
   void handle_missed_events() { ucp_worker_progress(worker_); }
   [[nodiscard]] bool arm() { return ucp_worker_arm(worker_) == UCS_OK; }
 
