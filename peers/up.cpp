@@ -16,6 +16,7 @@
 #include "io/address.hpp"
 #include "io/port_mapping.hpp"
 #include "io/trainer_thread.hpp"
+#include "peer/model_learner.hpp"
 #include "report/format.hpp"
 #include "runfile/invite.hpp"
 #include "runfile/run_file.hpp"
@@ -96,9 +97,9 @@ base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run,
     if (!replica->status()) return fail(replica->status().error());
   }
   return std::make_unique<peer::Worker>(
-      std::move(*trainer), std::move(*replica), loader, *problem.dataset.test,
-      [&run](const peer::Snapshot& snapshot) { return run.save(snapshot); }, run.steps_before(),
-      run.samples_before());
+      std::make_unique<peer::ModelLearner>(std::move(*trainer), loader, *problem.dataset.test),
+      std::move(*replica), [&run](const peer::Snapshot& snapshot) { return run.save(snapshot); },
+      run.steps_before(), run.samples_before());
 }
 
 /// Trains until the peer has ended.

@@ -36,14 +36,6 @@ inline constexpr base::Duration kBothEndsTold = std::chrono::seconds(2);
 inline constexpr std::size_t kConnectionsMax = 256;
 /// Between two rows of the metrics, beside those with an evaluation.
 inline constexpr base::Duration kReportEvery = std::chrono::seconds(2);
-/// Steps handed to the trainer ahead of time, so that it never waits for the event loop.
-inline constexpr std::uint32_t kStepsAhead = 2;
-/// Checkpoints asked for: by time or by a person, at the end, and when leaving.
-inline constexpr std::uint32_t kSavesMax = 3;
-/// And evaluations: one on the way, one at the end.
-inline constexpr std::uint32_t kEvaluationsMax = 2;
-inline constexpr std::size_t kTrainingJobsMax = kStepsAhead + kSavesMax + kEvaluationsMax;
-
 class Core {
  public:
   /// `self`: this peer's record, with the addresses that others can dial; `signer` signs it. One

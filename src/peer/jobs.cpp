@@ -34,12 +34,13 @@ Outcome save(const SaveJob& job, const exchange::Replica& replica, const Snapsho
 }
 
 bool run_exchange(exchange::JobQueue& jobs, exchange::Replica& replica, base::StepNumber step,
-                  std::vector<Outcome>& outcomes) {
+                  std::vector<Outcome>& outcomes, ExchangeObserver* observer) {
   const std::vector<exchange::Job> due = jobs.take(step);
   if (due.empty()) return false;
-  for (exchange::Outcome& outcome : exchange::run_batch(due, replica, step)) {
-    outcomes.emplace_back(std::move(outcome));
-  }
+  if (observer != nullptr) observer->before(due, replica);
+  std::vector<exchange::Outcome> made = exchange::run_batch(due, replica, step);
+  if (observer != nullptr) observer->after(due, replica, made);
+  for (exchange::Outcome& outcome : made) outcomes.emplace_back(std::move(outcome));
   if (!replica.status()) outcomes.emplace_back(Failed{replica.status().error()});
   return true;
 }

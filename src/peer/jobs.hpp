@@ -124,6 +124,14 @@ struct Failed {
 using Outcome = std::variant<StepDone, GradientReady, OuterGradient, OuterStepDone, Evaluated,
                              NotEvaluated, Saved, Failed, base::Notice, exchange::Outcome>;
 
+/// Steps handed to the trainer ahead of time, so that it never waits for the event loop.
+inline constexpr std::uint32_t kStepsAhead = 2;
+/// Checkpoints asked for: by time or by a person, at the end, and when leaving.
+inline constexpr std::uint32_t kSavesMax = 3;
+/// And evaluations: one on the way, one at the end.
+inline constexpr std::uint32_t kEvaluationsMax = 2;
+inline constexpr std::size_t kTrainingJobsMax = kStepsAhead + kSavesMax + kEvaluationsMax;
+
 /// Jobs that may wait at once for the owner of the replica. A peer gives far fewer
 /// (kTrainingJobsMax of training, exchange::kJobsMax of links), so reaching it is a bug.
 inline constexpr std::size_t kJobsMax = 1024;
@@ -147,10 +155,19 @@ using Saver = std::function<base::Status(const Snapshot&)>;
 [[nodiscard]] Outcome save(const SaveJob& job, const exchange::Replica& replica,
                            const Snapshot& trained, std::span<float> copy, const Saver& saver);
 
-/// Runs what is due once `step` steps are made, and appends what came of it. False: nothing was
-/// due.
+/// Sees each batch of exchange jobs before and after it runs.
+class ExchangeObserver {
+ public:
+  virtual ~ExchangeObserver() = default;
+  virtual void before(std::span<const exchange::Job> due, const exchange::Replica& replica) = 0;
+  virtual void after(std::span<const exchange::Job> due, const exchange::Replica& replica,
+                     std::span<const exchange::Outcome> outcomes) = 0;
+};
+
+/// Runs the jobs that are due once `step` steps are made, and appends their outcomes. `observer`
+/// may be null. False: nothing was due.
 bool run_exchange(exchange::JobQueue& jobs, exchange::Replica& replica, base::StepNumber step,
-                  std::vector<Outcome>& outcomes);
+                  std::vector<Outcome>& outcomes, ExchangeObserver* observer = nullptr);
 
 /// Whose turn it is at the owner of a replica: that of the exchange, for which others wait, but a
 /// neighbour that asks without end does not keep this peer from training.

@@ -1,21 +1,18 @@
 #include "peer/worker.hpp"
 
-#include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "train/update_kernels.hpp"
 
 namespace starling::peer {
-Worker::Worker(train::Trainer trainer, exchange::Replica replica, data::Loader& loader,
-               const data::SampleSet& test, Saver saver, base::StepNumber first_step,
-               std::uint64_t first_samples)
-    : trainer_(std::move(trainer)),
+
+Worker::Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Saver saver,
+               base::StepNumber first_step, std::uint64_t first_samples, ExchangeObserver* observer)
+    : learner_(std::move(learner)),
       replica_(std::move(replica)),
-      loader_(loader),
-      test_(test),
       saver_(std::move(saver)),
+      observer_(observer),
       step_(first_step),
       samples_(first_samples),
       copy_(replica_.size()) {}
@@ -23,8 +20,7 @@ Worker::Worker(train::Trainer trainer, exchange::Replica replica, data::Loader& 
 void Worker::submit(Job job) {
   ASSERT(jobs_.size() < kJobsMax);
   if (auto* shards = std::get_if<ShardsJob>(&job)) {
-    loader_.set_shards(std::move(shards->owned));
-    loader_.set_batch(shards->batch);
+    learner_->set_data(std::move(shards->owned), shards->batch);
   } else if (auto* exchange = std::get_if<exchange::Job>(&job)) {
     exchange_jobs_.push(std::move(*exchange));
   } else {
@@ -32,16 +28,22 @@ void Worker::submit(Job job) {
   }
 }
 
+void Worker::add_bounds(base::Bounds& out) const {
+  out.add("jobs of training", jobs_.size(), kTrainingJobsMax);
+  out.add("jobs of the exchange", exchange_jobs_.size(), exchange::kJobsMax);
+}
+
 bool Worker::work(std::vector<Outcome>& outcomes) {
-  const auto run = [&] { return run_exchange(exchange_jobs_, replica_, step_, outcomes); };
+  const auto run = [&] {
+    return run_exchange(exchange_jobs_, replica_, step_, outcomes, observer_);
+  };
   if (turns_.exchange(!jobs_.empty(), run)) return true;
   if (jobs_.empty()) return false;
-  const Job& next = jobs_.front();
-  if (std::holds_alternative<EvaluateJob>(next)) {
+  if (std::holds_alternative<EvaluateJob>(jobs_.front())) {
     run_evaluation(outcomes);
     return true;
   }
-  Job job = std::move(jobs_.front());
+  const Job job = std::move(jobs_.front());
   jobs_.pop_front();
   if (const auto* step = std::get_if<StepJob>(&job)) {
     outcomes.push_back(run_step(step->lr));
@@ -58,29 +60,26 @@ bool Worker::work(std::vector<Outcome>& outcomes) {
   } else if (const auto* outer = std::get_if<OuterStepJob>(&job)) {
     outcomes.push_back(run_outer_step(*outer));
   } else if (const auto* save = std::get_if<SaveJob>(&job)) {
-    const Snapshot trained{.rule = &trainer_.rule(), .step = step_, .samples = samples_};
+    const Snapshot trained{.rule = learner_->rule(), .step = step_, .samples = samples_};
     outcomes.push_back(peer::save(*save, replica_, trained, copy_, saver_));
   }
   return true;
 }
 
 Outcome Worker::run_step(float lr) {
-  auto batch = ahead_ ? std::exchange(ahead_, {}) : loader_.next();
-  if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
-  const std::span<float> buffers = replica_.buffers().values();
-  const auto loss = trainer_.resides() ? run_resident_step(*batch, lr)
-                                       : trainer_.step(replica_.trained(), buffers, batch->view(),
-                                                       lr, batch->seed);
-  const std::uint32_t samples = batch->count;
-  loader_.recycle(std::move(*batch));
-  if (!loss) return Failed{loss.error()};
+  const auto batch = learner_->step(replica_, lr);
+  if (!batch) return Failed{batch.error()};
+  return count(*batch);
+}
+
+Outcome Worker::count(const Trained& batch) {
   ++step_;
-  samples_ += samples;
-  return StepDone{step_, samples, *loss};
+  samples_ += batch.samples;
+  return StepDone{step_, batch.samples, batch.loss};
 }
 
 void Worker::tell_if_slow(std::vector<Outcome>& outcomes) {
-  auto why = trainer_.slow_steps();
+  auto why = learner_->slow_steps();
   if (why.has_value() == told_slow_) return;
   told_slow_ = why.has_value();
   outcomes.emplace_back(
@@ -88,38 +87,21 @@ void Worker::tell_if_slow(std::vector<Outcome>& outcomes) {
           : base::Notice{base::Severity::info, "steps are no longer slower than they should be"});
 }
 
-/// The next batch goes to the device beside it.
-base::Result<float> Worker::run_resident_step(const data::BatchBuffer& batch, float lr) {
-  ahead_ = loader_.try_next();
-  const std::optional<compute::Batch> next = ahead_ ? std::optional(ahead_->view()) : std::nullopt;
-  return trainer_.step(replica_.buffers().values(), batch.view(), next ? &*next : nullptr, lr,
-                       batch.seed);
-}
-
 Outcome Worker::run_gradient() {
-  auto batch = loader_.next();
-  if (!batch) return Failed{{base::ErrorCode::internal, "the data thread has stopped"}};
-  const auto loss = trainer_.compute_gradient(replica_.trained(), replica_.buffers().values(),
-                                              batch->view(), batch->seed);
-  batch_samples_ = batch->count;
-  loader_.recycle(std::move(*batch));
-  if (!loss) return Failed{loss.error()};
-  batch_loss_ = *loss;
-  return GradientReady{step_.next(), batch_samples_, batch_loss_,
-                       replica_.buffers().behind(trainer_.gradient())};
+  const auto gradient = learner_->gradient(replica_);
+  if (!gradient) return Failed{gradient.error()};
+  halfway_ = gradient->batch;
+  return GradientReady{step_.next(), halfway_.samples, halfway_.loss,
+                       replica_.buffers().behind(gradient->values)};
 }
 
 Outcome Worker::run_apply(const ApplyJob& job) {
   const auto gradient = replica_.buffers().take_from(job.mean, base::ErrorCode::diverged);
   if (!gradient) return Failed{gradient.error()};
-  ASSERT(gradient->size() == replica_.size());
-  std::ranges::copy(*gradient, trainer_.gradient().begin());
-  if (const auto applied = trainer_.apply(replica_.trained(), job.lr); !applied) {
+  if (const auto applied = learner_->apply(replica_, *gradient, job.lr); !applied) {
     return Failed{applied.error()};
   }
-  ++step_;
-  samples_ += batch_samples_;
-  return StepDone{step_, batch_samples_, batch_loss_};
+  return count(halfway_);
 }
 
 Outcome Worker::run_outer_gradient() {
@@ -140,38 +122,21 @@ Outcome Worker::run_outer_step(const OuterStepJob& job) {
 }
 
 void Worker::run_evaluation(std::vector<Outcome>& outcomes) {
+  const auto fail = [&](const base::Error& error) {
+    outcomes.push_back(Failed{error});
+    evaluating_ = false;
+    jobs_.pop_front();
+  };
   if (!evaluating_) {
-    const std::uint32_t wanted = std::get<EvaluateJob>(jobs_.front()).samples;
-    evaluation_ = {.samples = wanted == 0 ? test_.size() : std::min(wanted, test_.size())};
-    if (!trainer_.resides()) {
-      replica_.read(copy_);
-    } else if (const auto held = trainer_.snapshot(); !held) {
-      outcomes.push_back(Failed{held.error()});
-      jobs_.pop_front();
-      return;
-    }
-    const std::span<const float> buffers = replica_.buffers().values();
-    buffers_copy_.assign(buffers.begin(), buffers.end());
+    const std::uint32_t samples = std::get<EvaluateJob>(jobs_.front()).samples;
+    const auto begun = learner_->begin_evaluation(replica_, samples);
+    if (!begun) return fail(begun.error());
     evaluating_ = true;
   }
-  const std::uint32_t count = std::min(loader_.batch(), evaluation_.samples - evaluation_.done);
-  test_.fill_spread(evaluation_.done, count, evaluation_.samples, tested_);
-  const auto piece = trainer_.resides() ? trainer_.evaluate(buffers_copy_, tested_.view())
-                                        : trainer_.evaluate(copy_, buffers_copy_, tested_.view());
-  if (!piece) {
-    outcomes.push_back(Failed{piece.error()});
-  } else {
-    evaluation_.correct += piece->accuracy * count;
-    evaluation_.loss += piece->loss * count;
-    evaluation_.done += count;
-    if (evaluation_.done < evaluation_.samples) return;
-    const bool labelled = test_.format().classes != 0;
-    outcomes.push_back(Evaluated{.samples = evaluation_.samples,
-                                 .whole = evaluation_.samples == test_.size(),
-                                 .accuracy = labelled ? evaluation_.correct / evaluation_.samples
-                                                      : std::numeric_limits<double>::quiet_NaN(),
-                                 .loss = evaluation_.loss / evaluation_.samples});
-  }
+  const auto result = learner_->evaluate();
+  if (!result) return fail(result.error());
+  if (!*result) return;
+  outcomes.push_back(**result);
   evaluating_ = false;
   jobs_.pop_front();
 }

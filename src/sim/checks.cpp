@@ -91,8 +91,8 @@ void Checks::stepped(Node& node, std::uint32_t samples) { steps_.stepped(node, s
 
 void Checks::touched(Node& node) {
   if (!world_.breach().empty()) alarm_.raise("{}", world_.breach());
-  if (!node.worker->breach().empty()) {
-    alarm_.raise("peer-{} {}", node.peer, node.worker->breach());
+  if (!node.worker->ledger().breach().empty()) {
+    alarm_.raise("peer-{} {}", node.peer, node.worker->ledger().breach());
   }
   tables_.look_at(node);
   stages_.touched(node);

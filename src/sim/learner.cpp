@@ -63,14 +63,14 @@ class Bowl final : public Task {
     }
   }
   static constexpr bool is_variance(std::size_t buffer) { return buffer % 2 == 1; }
-  [[nodiscard]] std::unique_ptr<Learner> learner(const base::PeerId& id) override;
+  [[nodiscard]] std::unique_ptr<peer::Learner> learner(const base::PeerId& id) override;
 
  private:
   friend class BowlLearner;
   std::vector<float> curvature_;
 };
 
-class BowlLearner final : public Learner {
+class BowlLearner final : public peer::Learner {
  public:
   BowlLearner(const Bowl& bowl, std::uint64_t seed)
       : bowl_(bowl), rng_(seed), batch_(bowl.run_file.train.batch) {
@@ -82,32 +82,37 @@ class BowlLearner final : public Learner {
     }
   }
 
-  base::Result<StepResult> step(std::span<float> parameters, std::span<float> buffers,
-                                float lr) override {
-    const double loss = evaluate_all(parameters);
-    see(parameters, buffers);
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      parameters[i] -= lr * slope(parameters[i], i);
-    }
-    return StepResult{batch_, static_cast<float>(loss)};
+  base::Result<peer::Trained> step(exchange::Replica& replica, float lr) override {
+    const std::span<float> y = replica.trained();
+    const double loss = evaluate_all(y);
+    see(y, replica.buffers().values());
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] -= lr * slope(y[i], i);
+    return peer::Trained{batch_, static_cast<float>(loss)};
   }
-  base::Result<StepResult> gradient(std::span<const float> parameters, std::span<float> buffers,
-                                    std::span<float> out) override {
-    see(parameters, buffers);
-    for (std::size_t i = 0; i < parameters.size(); ++i) out[i] = slope(parameters[i], i);
-    return StepResult{batch_, static_cast<float>(evaluate_all(parameters))};
+  base::Result<peer::BatchGradient> gradient(exchange::Replica& replica) override {
+    const std::span<const float> y = replica.trained();
+    see(y, replica.buffers().values());
+    gradient_.resize(y.size());
+    for (std::size_t i = 0; i < y.size(); ++i) gradient_[i] = slope(y[i], i);
+    return peer::BatchGradient{{batch_, static_cast<float>(evaluate_all(y))}, gradient_};
   }
-  void apply(std::span<float> parameters, std::span<const float> gradient, float lr) override {
-    for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= lr * gradient[i];
+  base::Status apply(exchange::Replica& replica, std::span<const float> gradient,
+                     float lr) override {
+    const std::span<float> y = replica.trained();
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] -= lr * gradient[i];
+    return {};
   }
-  base::Result<Quality> evaluate(std::span<const float> parameters, std::span<const float>,
-                                 std::uint32_t) override {
-    const double loss = evaluate_all(parameters);
-    return Quality{.samples = 1, .accuracy = 1 / (1 + loss), .loss = loss};
+  base::Status begin_evaluation(const exchange::Replica& replica, std::uint32_t samples) override {
+    evaluated_.resize(replica.size());
+    replica.read(evaluated_);
+    whole_ = samples == 0;
+    return {};
   }
-  void set_data(std::span<const std::uint32_t>, std::uint32_t batch) override { batch_ = batch; }
-  std::vector<float> state() override { return {}; }
-  void restore(std::span<const float>) override {}
+  base::Result<std::optional<peer::Evaluated>> evaluate() override {
+    const double loss = evaluate_all(evaluated_);
+    return peer::Evaluated{.samples = 1, .whole = whole_, .accuracy = 1 / (1 + loss), .loss = loss};
+  }
+  void set_data(std::vector<std::uint32_t>, std::uint32_t batch) override { batch_ = batch; }
 
  private:
   void see(std::span<const float> x, std::span<float> buffers) const {
@@ -139,40 +144,48 @@ class BowlLearner final : public Learner {
   std::uint32_t batch_;
   std::vector<float> slant_;
   std::vector<float> seen_;  ///< 0 to 1: of the buffers
+  std::vector<float> gradient_;
+  std::vector<float> evaluated_;  ///< x
+  bool whole_ = false;            ///< the evaluation is of the whole test set
 };
 
-std::unique_ptr<Learner> Bowl::learner(const base::PeerId& id) {
+std::unique_ptr<peer::Learner> Bowl::learner(const base::PeerId& id) {
   return std::make_unique<BowlLearner>(*this, data::Loader::peer_seed(run_file.run.seed, id));
 }
 
 // --- nothing ---
 
 /// Steps that only count, so that progress is told among the peers.
-class IdleLearner final : public Learner {
+class IdleLearner final : public peer::Learner {
  public:
   static constexpr std::uint32_t kBatch = 1;
 
-  base::Result<StepResult> step(std::span<float>, std::span<float>, float) override {
-    return StepResult{kBatch, 1.0F};
+  base::Result<peer::Trained> step(exchange::Replica&, float) override { return kStep; }
+  base::Result<peer::BatchGradient> gradient(exchange::Replica& replica) override {
+    gradient_.resize(replica.size());
+    return peer::BatchGradient{kStep, gradient_};
   }
-  base::Result<StepResult> gradient(std::span<const float>, std::span<float>,
-                                    std::span<float>) override {
-    return StepResult{kBatch, 1.0F};
+  base::Status apply(exchange::Replica&, std::span<const float>, float) override { return {}; }
+  base::Status begin_evaluation(const exchange::Replica&, std::uint32_t samples) override {
+    whole_ = samples == 0;
+    return {};
   }
-  void apply(std::span<float>, std::span<const float>, float) override {}
-  base::Result<Quality> evaluate(std::span<const float>, std::span<const float>,
-                                 std::uint32_t) override {
-    return Quality{.samples = 1, .accuracy = 0, .loss = 1};
+  base::Result<std::optional<peer::Evaluated>> evaluate() override {
+    return peer::Evaluated{.samples = 1, .whole = whole_, .accuracy = 0, .loss = 1};
   }
-  void set_data(std::span<const std::uint32_t>, std::uint32_t) override {}
-  std::vector<float> state() override { return {}; }
-  void restore(std::span<const float>) override {}
+  void set_data(std::vector<std::uint32_t>, std::uint32_t) override {}
+
+ private:
+  static constexpr peer::Trained kStep{.samples = kBatch, .loss = 1.0F};
+
+  std::vector<float> gradient_;
+  bool whole_ = false;
 };
 
 class Idle final : public Task {
  public:
   Idle() { initial.assign(2, 0.5F); }
-  [[nodiscard]] std::unique_ptr<Learner> learner(const base::PeerId&) override {
+  [[nodiscard]] std::unique_ptr<peer::Learner> learner(const base::PeerId&) override {
     return std::make_unique<IdleLearner>();
   }
 };
@@ -184,7 +197,7 @@ class Network final : public Task {
  public:
   Network(data::Dataset loaded, model::Model built)
       : data(std::move(loaded)), model(std::move(built)) {}
-  [[nodiscard]] std::unique_ptr<Learner> learner(const base::PeerId& id) override;
+  [[nodiscard]] std::unique_ptr<peer::Learner> learner(const base::PeerId& id) override;
 
   data::Dataset data;
   model::Model model;
@@ -192,7 +205,7 @@ class Network final : public Task {
   std::unique_ptr<compute::Program> program;
 };
 
-class NetworkLearner final : public Learner {
+class NetworkLearner final : public peer::Learner {
  public:
   NetworkLearner(Network& network, std::uint64_t seed)
       : network_(network),
@@ -201,62 +214,57 @@ class NetworkLearner final : public Learner {
         rule_(network.run_file.train, network.model.graph),
         gradient_(network.initial.size()) {}
 
-  base::Result<StepResult> step(std::span<float> parameters, std::span<float> buffers,
-                                float lr) override {
-    auto result = gradient(parameters, buffers, gradient_);
-    if (result) rule_.apply(parameters, gradient_, lr);
-    return result;
+  base::Result<peer::Trained> step(exchange::Replica& replica, float lr) override {
+    const auto made = gradient(replica);
+    if (!made) return fail(made.error());
+    rule_.apply(replica.trained(), gradient_, lr);
+    return made->batch;
   }
-  base::Result<StepResult> gradient(std::span<const float> parameters, std::span<float> buffers,
-                                    std::span<float> out) override {
+  base::Result<peer::BatchGradient> gradient(exchange::Replica& replica) override {
     stream_.next(batch_);
-    const auto loss =
-        network_.program->forward_backward(parameters, buffers, batch_.view(), batch_.seed, out);
+    const auto loss = network_.program->forward_backward(
+        replica.trained(), replica.buffers().values(), batch_.view(), batch_.seed, gradient_);
     if (!loss) return fail(loss.error());
     if (!std::isfinite(*loss)) return fail(base::ErrorCode::diverged, "the loss is not finite");
-    return StepResult{batch_.count, *loss};
+    return peer::BatchGradient{{batch_.count, *loss}, gradient_};
   }
-  void apply(std::span<float> parameters, std::span<const float> gradient, float lr) override {
-    rule_.apply(parameters, gradient, lr);
+  base::Status apply(exchange::Replica& replica, std::span<const float> gradient,
+                     float lr) override {
+    rule_.apply(replica.trained(), gradient, lr);
+    return {};
   }
-  base::Result<Quality> evaluate(std::span<const float> parameters, std::span<const float> buffers,
-                                 std::uint32_t samples) override {
+  base::Status begin_evaluation(const exchange::Replica& replica, std::uint32_t samples) override {
+    x_.resize(replica.size());
+    replica.read(x_);
+    const auto buffers = replica.buffers().values();
+    buffers_.assign(buffers.begin(), buffers.end());
+    wanted_ = samples;
+    return {};
+  }
+  base::Result<std::optional<peer::Evaluated>> evaluate() override {
     const data::SampleSet& test = *network_.data.test;
-    const std::uint32_t count = samples == 0 ? test.size() : std::min(samples, test.size());
+    const std::uint32_t count = wanted_ == 0 ? test.size() : std::min(wanted_, test.size());
     compute::Evaluation sum;
     const std::uint32_t batch = network_.run_file.train.batch;
     for (std::uint32_t done = 0; done < count; done += batch) {
       test.fill_spread(done, std::min(batch, count - done), count, batch_);
-      const auto piece = network_.program->evaluate(parameters, buffers, batch_.view());
+      const auto piece = network_.program->evaluate(x_, buffers_, batch_.view());
       if (!piece) return fail(piece.error());
       sum.correct += piece->correct;
       sum.loss_sum += piece->loss_sum;
       sum.count += piece->count;
     }
-    return Quality{.samples = count,
-                   .accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.count),
-                   .loss = sum.loss_sum / static_cast<double>(sum.count)};
+    return peer::Evaluated{
+        .samples = count,
+        .whole = wanted_ == 0,
+        .accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.count),
+        .loss = sum.loss_sum / static_cast<double>(sum.count)};
   }
-  void set_data(std::span<const std::uint32_t> owned, std::uint32_t batch) override {
+  void set_data(std::vector<std::uint32_t> owned, std::uint32_t batch) override {
     stream_.set_shards(owned);
     stream_.set_batch(batch);
   }
-  std::vector<float> state() override {
-    std::vector<float> all;
-    const auto pieces = rule_.state();
-    for (const auto& piece : pieces.value()) {
-      all.insert(all.end(), piece.values.begin(), piece.values.end());
-    }
-    return all;
-  }
-  void restore(std::span<const float> state) override {
-    const auto pieces = rule_.state();
-    for (const auto& piece : pieces.value()) {
-      if (state.size() < piece.values.size()) return;
-      std::ranges::copy(state.first(piece.values.size()), piece.values.begin());
-      state = state.subspan(piece.values.size());
-    }
-  }
+  train::UpdateRule* rule() noexcept override { return &rule_; }
 
  private:
   Network& network_;
@@ -264,9 +272,12 @@ class NetworkLearner final : public Learner {
   train::UpdateRule rule_;
   std::vector<float> gradient_;
   data::BatchBuffer batch_;
+  std::vector<float> x_;  ///< of the evaluation, like buffers_
+  std::vector<float> buffers_;
+  std::uint32_t wanted_ = 0;  ///< samples of the test set; 0: all
 };
 
-std::unique_ptr<Learner> Network::learner(const base::PeerId& id) {
+std::unique_ptr<peer::Learner> Network::learner(const base::PeerId& id) {
   return std::make_unique<NetworkLearner>(*this, data::Loader::peer_seed(run_file.run.seed, id));
 }
 

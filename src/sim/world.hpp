@@ -31,7 +31,7 @@
 #include "sim/nat.hpp"
 #include "sim/paths.hpp"
 #include "sim/plan.hpp"
-#include "sim/worker.hpp"
+#include "sim/timed_worker.hpp"
 
 namespace starling::sim {
 
@@ -48,7 +48,7 @@ struct Node {
   std::uint32_t life = 0;  ///< rises with each start
   std::unique_ptr<membership::SimulatedSigner> signer;
   std::unique_ptr<peer::Core> core;
-  std::unique_ptr<Worker> worker;
+  std::unique_ptr<TimedWorker> worker;
   Folder folder;
   bool waits_for_room = false;    ///< it is to start when its disk is full no more
   std::vector<std::string> join;  ///< addresses that it was given, and is at each start

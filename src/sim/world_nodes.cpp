@@ -241,7 +241,7 @@ void World::start(std::uint32_t number, bool twin) {
     resume.counters = saved->counters;
   }
   const double step_ms = plan_.scenario.sim.step_ms;
-  node.worker = std::make_unique<Worker>(
+  node.worker = std::make_unique<TimedWorker>(
       task_.learner(node.id),
       exchange::make_replica(task_.initial, task_.run_file.exchange, task_.buffers), node.folder,
       resume.step, resume.samples, base::from_seconds(step_ms / 1000), task_.run_file.train.batch);
@@ -467,7 +467,7 @@ void World::note_opening(Node& node, const peer::Job& job) {
     const auto link = node.links.find(neighbour.link);
     if (neighbour.peer != open->peer || link == node.links.end()) continue;
     const std::uint64_t generation = connections_[link->second].generation;
-    node.worker->opens_on(open->peer, (std::uint64_t{link->second} << 32) | generation);
+    node.worker->ledger().opens_on(open->peer, (std::uint64_t{link->second} << 32) | generation);
   }
 }
 

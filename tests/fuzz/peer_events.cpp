@@ -20,9 +20,9 @@
 #include "exchange/replica.hpp"
 #include "membership/simulated_signer.hpp"
 #include "peer/core.hpp"
+#include "peer/learner.hpp"
 #include "sim/folder.hpp"
-#include "sim/learner.hpp"
-#include "sim/worker.hpp"
+#include "sim/timed_worker.hpp"
 #include "tests/fuzz/clock.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/message_source.hpp"
@@ -42,31 +42,30 @@ constexpr std::uint32_t kSamples = 64;
 constexpr char kSeenAt[] = "203.0.113.9:4000";
 
 /// Each step moves the replica a little, and is as good as the last.
-class StillLearner final : public sim::Learner {
+class StillLearner final : public Learner {
  public:
-  base::Result<sim::StepResult> step(std::span<float> parameters, std::span<float>,
-                                     float) override {
-    for (float& value : parameters) value += 0.01F;
-    return sim::StepResult{batch_, 1.0F};
+  base::Result<Trained> step(exchange::Replica& replica, float) override {
+    for (float& value : replica.trained()) value += 0.01F;
+    return Trained{batch_, 1.0F};
   }
-  base::Result<sim::StepResult> gradient(std::span<const float>, std::span<float>,
-                                         std::span<float> out) override {
-    std::ranges::fill(out, 0.5F);
-    return sim::StepResult{batch_, 1.0F};
+  base::Result<BatchGradient> gradient(exchange::Replica& replica) override {
+    gradient_.assign(replica.size(), 0.5F);
+    return BatchGradient{{batch_, 1.0F}, gradient_};
   }
-  void apply(std::span<float> parameters, std::span<const float> gradient, float) override {
-    for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= 0.01F * gradient[i];
+  base::Status apply(exchange::Replica& replica, std::span<const float> gradient, float) override {
+    const auto y = replica.trained();
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] -= 0.01F * gradient[i];
+    return {};
   }
-  base::Result<sim::Quality> evaluate(std::span<const float>, std::span<const float>,
-                                      std::uint32_t) override {
-    return sim::Quality{.samples = kSamples, .accuracy = 0.5, .loss = 1.0};
+  base::Status begin_evaluation(const exchange::Replica&, std::uint32_t) override { return {}; }
+  base::Result<std::optional<Evaluated>> evaluate() override {
+    return Evaluated{.samples = kSamples, .accuracy = 0.5, .loss = 1.0};
   }
-  void set_data(std::span<const std::uint32_t>, std::uint32_t batch) override { batch_ = batch; }
-  std::vector<float> state() override { return {}; }
-  void restore(std::span<const float>) override {}
+  void set_data(std::vector<std::uint32_t>, std::uint32_t batch) override { batch_ = batch; }
 
  private:
   std::uint32_t batch_ = kBatch;
+  std::vector<float> gradient_;
 };
 
 Config peer_config(fuzz::Input& input) {
@@ -312,7 +311,7 @@ class World {
       return;
     }
     for (Outcome& outcome : worker_.finish()) give(std::move(outcome));
-    ASSERT(worker_.breach().empty(), "exchanges keep to their rules");
+    ASSERT(worker_.ledger().breach().empty(), "exchanges keep to their rules");
   }
 
   void give(Event event) {
@@ -390,7 +389,7 @@ class World {
   membership::SimulatedSigner signer_;
   const data::Shards shards_{kSamples, {}, {}, 1};
   sim::Folder folder_;
-  sim::Worker worker_;
+  sim::TimedWorker worker_;
   Links links_;
   std::vector<std::string> dials_;
   std::vector<Circuit> circuits_;

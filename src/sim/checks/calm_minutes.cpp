@@ -45,8 +45,9 @@ void CalmMinutes::begin() {
   noted_.assign(world_.nodes().size(), {});
   for (const auto& node : world_.nodes()) {
     if (!world_.is_up(*node)) continue;
-    noted_[node->number] = {
-        .life = node->life, .step = node->worker->step().value, .links = node->worker->ledger()};
+    noted_[node->number] = {.life = node->life,
+                            .step = node->worker->step().value,
+                            .links = node->worker->ledger().links()};
   }
 }
 
@@ -54,8 +55,8 @@ void CalmMinutes::begin() {
 void CalmMinutes::check_exchanges(const Node& node, const Noted& then) {
   for (const auto& neighbour : node.core->membership().neighbours(world_.local(node))) {
     const auto before = then.links.find(neighbour.peer);
-    const auto after = node.worker->ledger().find(neighbour.peer);
-    if (before == then.links.end() || after == node.worker->ledger().end()) continue;
+    const auto after = node.worker->ledger().links().find(neighbour.peer);
+    if (before == then.links.end() || after == node.worker->ledger().links().end()) continue;
     if (before->second.serial != after->second.serial) continue;
     if (before->second.committed < after->second.committed) continue;
     alarm_.raise("peer-{} and {} have made no exchange after {} for {} s", node.peer,

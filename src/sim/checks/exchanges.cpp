@@ -15,7 +15,7 @@ constexpr std::uint64_t kLinksMetMin = 200;
 }  // namespace
 
 void Exchanges::touched(Node& node) {
-  for (const base::PeerId& peer : node.worker->take_committed()) {
+  for (const base::PeerId& peer : node.worker->ledger().take_committed()) {
     ++commits_;
     if (node.worker->replica().size() <= kSmallReplica || commits_ % kLargeEvery == 0) {
       check_mirrors(node, peer);
@@ -32,9 +32,11 @@ void Exchanges::check_mirrors(const Node& node, const base::PeerId& peer) {
   if (calm_.twins()) return;  // of two with one name nobody knows who holds the mirrors
   const Node* const other = find_up(peer);
   if (other == nullptr) return;
-  const auto mine = node.worker->ledger().find(peer);
-  const auto theirs = other->worker->ledger().find(node.id);
-  if (mine == node.worker->ledger().end() || theirs == other->worker->ledger().end()) return;
+  const auto mine = node.worker->ledger().links().find(peer);
+  const auto theirs = other->worker->ledger().links().find(node.id);
+  if (mine == node.worker->ledger().links().end() ||
+      theirs == other->worker->ledger().links().end())
+    return;
   const LinkLedger& a = mine->second;
   const LinkLedger& b = theirs->second;
   if (a.opening != b.opening || a.committed != b.committed) return;
@@ -57,11 +59,12 @@ void Exchanges::check_mirrors(const Node& node, const base::PeerId& peer) {
 
 void Exchanges::check_balance(const Node& node) {
   if (calm_.twins()) return;
-  for (const auto& [peer, mine] : node.worker->ledger()) {
+  for (const auto& [peer, mine] : node.worker->ledger().links()) {
     const Node* const other = find_up(peer);
     if (other == nullptr || other->number < node.number) continue;
-    const auto found = other->worker->ledger().find(node.id);
-    if (found == other->worker->ledger().end() || found->second.opening != mine.opening) continue;
+    const auto found = other->worker->ledger().links().find(node.id);
+    if (found == other->worker->ledger().links().end() || found->second.opening != mine.opening)
+      continue;
     const LinkLedger& theirs = found->second;
     std::optional<double> here = mine.sum;
     std::optional<double> there = theirs.sum;

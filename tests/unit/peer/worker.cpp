@@ -5,6 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "train/trainer.hpp"
 #include "world.hpp"
 
 using namespace starling;

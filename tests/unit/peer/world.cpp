@@ -8,6 +8,8 @@
 
 #include "base/hash.hpp"
 #include "data/array_set.hpp"
+#include "peer/model_learner.hpp"
+#include "train/trainer.hpp"
 
 namespace starling::peer::testing {
 namespace {
@@ -74,9 +76,9 @@ Problem::Problem(std::uint64_t seed, bool batch_norm)
 std::unique_ptr<Worker> Problem::worker(data::Loader& loader, Saver saver,
                                         const Resume& resume) const {
   auto trainer = train::Trainer::create(model.graph, training).value();
-  return std::make_unique<Worker>(std::move(trainer), exchange::Replica(initial, 0.5F, buffers),
-                                  loader, *data.test, std::move(saver), resume.step,
-                                  resume.samples);
+  return std::make_unique<Worker>(
+      std::make_unique<ModelLearner>(std::move(trainer), loader, *data.test),
+      exchange::Replica(initial, 0.5F, buffers), std::move(saver), resume.step, resume.samples);
 }
 
 Config config_for(const Problem& problem, exchange::Mode mode) {

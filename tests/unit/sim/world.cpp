@@ -333,7 +333,8 @@ BOOST_AUTO_TEST_CASE(all_paths_of_a_peer_share_its_line) {
     World world(plan, *task, {});
     world.run();
     std::uint64_t sum = 0;
-    for (const auto& [peer, link] : world.nodes()[3]->worker->ledger()) sum += link.committed.value;
+    for (const auto& [peer, link] : world.nodes()[3]->worker->ledger().links())
+      sum += link.committed.value;
     return static_cast<double>(sum);
   };
   const double unlimited = exchanges("");

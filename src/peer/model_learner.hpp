@@ -1,0 +1,48 @@
+// The learner of a real peer: a compiled model, and batches that a data thread fills.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/loader.hpp"
+#include "data/sample_set.hpp"
+#include "peer/learner.hpp"
+#include "train/trainer.hpp"
+
+namespace starling::peer {
+
+/// Used on the thread that created its trainer.
+class ModelLearner final : public Learner {
+ public:
+  /// `loader` and `test` outlive this. The replica that is trained lies where `trainer` trains.
+  ModelLearner(train::Trainer trainer, data::Loader& loader, const data::SampleSet& test);
+
+  base::Result<Trained> step(exchange::Replica& replica, float lr) override;
+  base::Result<BatchGradient> gradient(exchange::Replica& replica) override;
+  base::Status apply(exchange::Replica& replica, std::span<const float> gradient,
+                     float lr) override;
+  base::Status begin_evaluation(const exchange::Replica& replica, std::uint32_t samples) override;
+  base::Result<std::optional<Evaluated>> evaluate() override;
+  void set_data(std::vector<std::uint32_t> owned, std::uint32_t batch) override;
+  train::UpdateRule* rule() noexcept override { return &trainer_.rule(); }
+  std::optional<std::string> slow_steps() const override { return trainer_.slow_steps(); }
+
+ private:
+  base::Result<float> resident_step(exchange::Replica& replica, const data::BatchBuffer& batch,
+                                    float lr);
+
+  train::Trainer trainer_;
+  data::Loader& loader_;
+  const data::SampleSet& test_;
+  std::optional<data::BatchBuffer> ahead_;  ///< the next step's batch, on its way to the device
+  std::vector<float> x_;                    ///< of the evaluation under way, like buffers_
+  std::vector<float> buffers_;
+  Evaluated sums_;  ///< of the evaluation: what was evaluated so far
+  std::uint32_t wanted_ = 0;
+  data::BatchBuffer tested_;
+};
+
+}  // namespace starling::peer
