@@ -1,5 +1,5 @@
-// What kernels need to be compiled for the GPU and for the processor alike. The processor's copy is
-// what tests run where there is no GPU.
+// Lets kernels be compiled for the GPU and for the processor alike. Tests without a GPU run the
+// processor's copy.
 #pragma once
 
 #include <bit>
@@ -16,18 +16,18 @@
 
 namespace starling::compute::cuda {
 
-/// What kernels read of the step that runs, in the GPU's memory: it changes while the list of
-/// calls (and their addresses) stays.
+/// The current step's state for kernels, in the GPU's memory: it changes while the list of calls
+/// (and their addresses) stays.
 struct StepState {
   std::uint64_t seed = 0;   ///< of dropout
-  std::uint64_t count = 0;  ///< samples; what lies behind them in the batch is zero
-  // Of a replica that is trained here, whose step the batch is a piece of:
+  std::uint64_t count = 0;  ///< samples; the rest of the batch after them is zero
+  // For a replica that is trained here, if the batch is a piece of its step:
   float share = 1;   ///< of the step's gradient and loss
-  bool add = false;  ///< to those of the pieces before
-  Update update{};   ///< once they are whole
+  bool add = false;  ///< add to those of the pieces before
+  Update update{};   ///< once they are complete
 };
 
-/// What kernels leave of a batch's loss.
+/// The kernels' results for a batch's loss.
 struct Totals {
   double loss_sum = 0;
   std::uint64_t correct = 0;
@@ -38,7 +38,7 @@ struct Totals {
   return static_cast<float>(loss_sum / static_cast<double>(count));
 }
 
-/// The nearest bfloat16's bits, of two the even one; what is not a number stays so.
+/// The nearest bfloat16's bits, ties to even; NaN stays NaN.
 STARLING_BOTH inline std::uint16_t rounded(float value) {
 #ifdef __CUDA_ARCH__
   std::uint16_t made;
@@ -51,7 +51,7 @@ STARLING_BOTH inline std::uint16_t rounded(float value) {
 #endif
 }
 
-/// Two of them, as they lie in memory.
+/// Two of them, as in memory.
 STARLING_BOTH inline std::uint32_t rounded_pair(float first, float second) {
 #ifdef __CUDA_ARCH__
   std::uint32_t made;
@@ -66,7 +66,7 @@ STARLING_BOTH inline float widened(std::uint16_t bits) {
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
-/// A factor's element, whatever it is kept in.
+/// A factor's element, in either type.
 STARLING_BOTH inline float value_of(float value) { return value; }
 STARLING_BOTH inline float value_of(std::uint16_t bits) { return widened(bits); }
 
