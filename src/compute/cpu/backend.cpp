@@ -34,7 +34,7 @@ class CpuBackend final : public Backend {
       Plan plan = Planner(graph, options).plan();
       if (!plan.allocate()) {
         return fail(ErrorCode::device,
-                    "{} MB of memory for the model's activations are not to be had: make "
+                    "{} MB of memory for the model's activations are not available: make "
                     "train.batch ({}) smaller",
                     plan.arena_plan().bytes / 1'000'000, batch);
       }

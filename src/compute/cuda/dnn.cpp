@@ -175,7 +175,7 @@ Result<bool> is_exact(const DnnDescriptor& choice, bool rounded) {
 Result<Dnn> Dnn::create(cudaStream_t stream, int device) {
   if (const std::size_t version = cudnnGetVersion(); version < kVersionMin) {
     return fail(ErrorCode::device,
-                "cuDNN {} is what the loader finds, and {} or newer is needed: install that, or "
+                "the loader finds cuDNN {}, but {} or newer is needed: install that, or "
                 "set train.device to \"cpu\"",
                 words_of_version(version), words_of_version(kVersionMin));
   }

@@ -79,7 +79,7 @@ Result<const Module*> load_module(const fs::path& file) {
   }
   const auto entry = reinterpret_cast<ModuleEntry>(dlsym(library, kModuleSymbol));
   if (entry == nullptr) {
-    return fail(ErrorCode::device, "{} is no CUDA module of starling: it lacks {}", file.c_str(),
+    return fail(ErrorCode::device, "{} is not a CUDA module of starling: it lacks {}", file.c_str(),
                 kModuleSymbol);
   }
   const Module* const module = entry();

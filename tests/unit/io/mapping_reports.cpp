@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(an_outer_address_that_is_none_is_said_and_not_told) {
     BOOST_TEST(addresses(reports) == "", outer);
     BOOST_TEST_REQUIRE(reports.mapped().size() == 1U, outer);
     BOOST_TEST(to_string(reports.mapped().front()) == outer);
-    BOOST_TEST(has(notes(reports), "no address of the internet"), outer);
+    BOOST_TEST(has(notes(reports), "not an address of the internet"), outer);
   }
 }
 
