@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(lines_come_back_as_they_were) {
     BOOST_REQUIRE_MESSAGE(line.has_value(), text << ": " << (line ? "" : line.error().text));
     BOOST_TEST(write_line(*line) == text);
   }
-  // What the process is told by others is cut before it is passed on.
+  // The process cuts texts from others before it passes them on.
   const std::string cut =
       write_line(io::router::Unmapped{true, std::string(1000, 'x') + "\nmapped"});
   BOOST_TEST(cut.size() <= io::router::kLineMax);
