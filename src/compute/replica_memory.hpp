@@ -37,9 +37,10 @@ class ReplicaMemory {
   ///   before = mine + theirs    mine += own    theirs += their
   ///   with momentum, v = momentum v + (mine + theirs - before) / 2    p = ahead v
   ///     mine += p    theirs += p    y += part p
-  /// d = w (theirs - mine) y += d and where the mirrors move, mine += d and theirs -= d v belongs
-  /// to `mine`, in float32, and is 0 at first. `momentum` is 0 in all of its commits, or in none.
-  /// Mirrors in bfloat16 are rounded once, at the end, by draws (base/bfloat16.hpp) of `draw`.
+  ///   d = w (theirs - mine)    y += d    and if the mirrors move, mine += d and theirs -= d
+  /// v belongs to `mine`, in float32, and is 0 at first. `momentum` is 0 in all of its commits, or
+  /// in none. Mirrors in bfloat16 are rounded once, at the end, by draws (base/bfloat16.hpp) of
+  /// `draw`.
   struct CommitStep {
     MirrorId mine = 0;
     MirrorId theirs = 0;

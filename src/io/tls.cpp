@@ -160,7 +160,7 @@ class TlsSession final : public Session {
     return established_ ? base::Status{} : advance();
   }
 
-  /// The next step of the handshake, as far as what was received allows.
+  /// The next step of the handshake, as far as the received bytes allow.
   base::Status advance() {
     if (!SSL_is_init_finished(ssl_.get())) {
       ERR_clear_error();

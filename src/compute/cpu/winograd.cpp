@@ -148,7 +148,8 @@ STARLING_INLINE void back_way(const Eight (&u)[kPatch], Eight (&g)[kWindow]) {
   g[2] = (1.0F / 3) * (even_b - even_a) + u[5];
 }
 
-/// Transforms columns, then rows: from what load(i, j, element) sets to store(i, j, element).
+/// Transforms columns, then rows: load(i, j, element) sets the input, store(i, j, element)
+/// takes the output.
 template <auto kOneWay, std::size_t kFrom, std::size_t kTo, class Load, class Store>
 STARLING_INLINE void transform(const Load& load, const Store& store) {
   Eight half[kTo][kFrom];

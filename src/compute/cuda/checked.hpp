@@ -17,7 +17,7 @@ namespace starling::compute::cuda {
 /// Includes cuDNN's own last message.
 [[nodiscard]] base::Status checked(cudnnStatus_t answer, std::string_view what);
 
-/// Calls `free` on what it owns.
+/// A deleter that calls kFree.
 template <auto kFree>
 struct Freed {
   template <class T>

@@ -91,23 +91,29 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 
 // Two shapes of kernels, each a structure of addresses and sizes:
 //
-// - one element a call: `void operator()(std::size_t i) const`, for i below a count, in any order
-//   and at the same time; or `kWide` elements a call, marked by that, from i on, a multiple of it;
-// - one row a call: `void operator()(const Team& team, std::size_t row) const`, marked by kByRows.
+// - one element per call: `void operator()(std::size_t i) const`, for i below a count, in any order
+//   and concurrently; or, if the structure has `kWide`, that many elements per call, from i on, a
+//   multiple of kWide;
+// - one row per call: `void operator()(const Team& team, std::size_t row) const`, marked by
+// kByRows.
 //   A team works on a row together: all of a block's threads on the GPU, one on the processor.
-//   `team.sum(n, f)`, of numbers or of structures that have += and are none where all is zero, and
-//   `team.largest(n, f)` give every member the same
-//   result over f(0) .. f(n - 1); `team.each(n, f)` shares out calls; `team.leads()` holds for one
-//   member; `team.once(f)` gives every member what f() gave one of them; `team.running_sum(n, f,
-//   g)` calls g(i, f(0) + .. + f(i - 1)) for each i, of integers, and gives the sum of all;
-//   `team.shared<T>()` is a T in fast memory that all members have in common, with whatever is in
-//   it, and `team.meet()` lets each see what the others wrote there; `once` does, too;
-//   `team.sift(n, f, hit, place, g)`, with n up to kSifted, a row's width, takes elements four at a
-//   time, each once: f(i, count) gives those from i on (a Four), `count` of which are below n;
-//   place(hits), called by one member, says where the hits go, if anywhere; g(place + rank, i,
-//   value) is called for each hit(value), where rank counts these by i, and no value behind n may
-//   be one. All members call the same of these in the same order. Nothing else that one member
-//   writes may be read by another, other than by a later kernel.
+//   All members call the same of these functions in the same order:
+//   - `team.sum(n, f)` and `team.largest(n, f)` give every member the same result over
+//     f(0) .. f(n - 1). The terms of a sum are numbers, or structures that have += and whose zero
+//     is all zeros.
+//   - `team.each(n, f)` divides the calls f(0) .. f(n - 1) among the members.
+//   - `team.leads()` is true for one member.
+//   - `team.once(f)` calls f() in one member and gives the result to all.
+//   - `team.running_sum(n, f, g)` calls g(i, f(0) + .. + f(i - 1)) for each i, with integers, and
+//     gives the sum of all.
+//   - `team.shared<T>()` is a T in fast memory that all members share, with undefined contents.
+//   - `team.meet()` lets each member see the others' writes there; so does `once`.
+//   - `team.sift(n, f, hit, place, g)`, with n up to kSifted, a row's width, takes elements four at
+//     a time, each once. f(i, count) gives those from i on (a Four), `count` of which are below n.
+//     place(hits), called by one member, says where the hits go, if anywhere. g(place + rank, i,
+//     value) is called for each hit(value); rank counts the hits by i. No value beyond n may be a
+//     hit.
+//   A member's other writes may be read by other members only in a later kernel.
 //
 // Every sum has a fixed order, so that equal inputs give equal bits.
 

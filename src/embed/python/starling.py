@@ -167,7 +167,7 @@ class Peer:
     end does not touch the peer.
     """
 
-    _peer = None  # of the class: __del__ comes for what a wrong call of Peer() left, too
+    _peer = None  # of the class: __del__ also runs after a wrong call of Peer()
 
     def __init__(self, run_file, parameters, *, samples, tensors=(), buffers=(), dataset="",
                  evaluate=None, set=(), join=(), listen="[::]:0", name="", dir="", lan=False,
