@@ -95,8 +95,8 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 //   and concurrently; or, if the structure has `kWide`, that many elements per call, from i on, a
 //   multiple of kWide;
 // - one row per call: `void operator()(const Team& team, std::size_t row) const`, marked by
-// kByRows.
-//   A team works on a row together: all of a block's threads on the GPU, one on the processor.
+//   kByRows. A team works on a row together: all of a block's threads on the GPU, one on the
+//   processor.
 //   All members call the same of these functions in the same order:
 //   - `team.sum(n, f)` and `team.largest(n, f)` give every member the same result over
 //     f(0) .. f(n - 1). The terms of a sum are numbers, or structures that have += and whose zero
