@@ -4,7 +4,7 @@ Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT as torchrun sets them. Methods:
 ddp, ddp-fp16, ddp-powersgd   DistributedDataParallel, plain and with these hooks of its own
 localsgd                      parameters averaged by an all-reduce every --every steps
 decent-dp                     its ring
-starling                      a peer of Starling's in this loop; STARLING_LIBRARY has it
+starling                      a Starling peer in this loop; STARLING_LIBRARY names its library
 """
 
 import argparse
