@@ -2,7 +2,7 @@
 // bug that must be found. Only in programs built with -DSTARLING_SIMULATED (starling-sim); in all
 // others, SIM_RARE() and SIM_BUG() are false at compile time.
 //
-//     if (SIM_RARE(no_referral)) return; // allowed at any time, rarely taken
+//     if (SIM_RARE(no_referral)) return;     // allowed at any time, rarely taken
 //     if (SIM_BUG(refute_never)) return;     // wrong, and the simulator must notice
 #pragma once
 
@@ -127,8 +127,8 @@ struct Switches {
 };
 inline Switches switches;
 
-/// Places that few runs pass, and rarely: there, in half of the runs, both branches are equally
-/// likely.
+/// Places that few runs pass, and those rarely: there, in half of the runs, both branches are
+/// equally likely.
 inline constexpr Rare kSeldomPassed[] = {
     Rare::no_question,   Rare::reset_unnoticed, Rare::wait_before_redial, Rare::reconcile_late,
     Rare::no_lost_first, Rare::back_off_long,   Rare::settle_slowly};

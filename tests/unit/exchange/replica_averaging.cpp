@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(exchanges_of_several_links_follow_the_formulas_to_the_bit) 
 }
 
 // CHOCO-SGD's algorithm 2, written once more: both ends move toward each other by the difference of
-// // their mirrors, and the mirrors stay.
+// their mirrors, and the mirrors stay.
 BOOST_AUTO_TEST_CASE(choco_moves_replicas_and_leaves_the_mirrors_as_the_deltas_made_them) {
   constexpr std::uint64_t kSeed = 84;
   Rng rng(kSeed);
