@@ -1,4 +1,4 @@
-"""What the tests written in Python share: where things are, and how they run and end."""
+"""Shared by the tests written in Python: where things are, and how they run and end."""
 import os
 import pathlib
 import unittest

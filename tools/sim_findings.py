@@ -1,15 +1,15 @@
-"""What a run of the simulator found: for tools/sim-bugs and tests/sim."""
+"""The findings of a run of the simulator: for tools/sim-bugs and tests/sim."""
 import re
 import signal
 
-# An invariant broke, an assertion did, or an expectation was not met.
+# An invariant or an assertion failed, or an expectation was not met.
 SIGNS = (r"^broken at ", r"internal error", r"broke an assertion", r"^\w+ +FAILED: ")
 FAILED = 1
 
 
 def finding(result):
-    """The first line in which a finished process says what it found; None where it found nothing.
-    ValueError where it ended as neither a run that passed nor one that failed does."""
+    """The first line with a finding of a finished process; None if it found nothing.
+    ValueError if it ended neither like a run that passed nor like one that failed."""
     if result.returncode == 0:
         return None
     if result.returncode in (FAILED, -signal.SIGABRT):

@@ -6,16 +6,16 @@
     from safetensors.torch import load_file
 
     model = twins.make("resnet20", input=(1, 28, 28), outputs=10)
-    model.load_state_dict(load_file("model.safetensors"))  # what `starling export` wrote
+    model.load_state_dict(load_file("model.safetensors"))  # from `starling export`
     model.eval()
 
-`make` takes what [model] of the run file says and what the data decides: the shape of a sample
-(`input`; None for gpt) and the number of classes (`outputs`; the vocabulary for gpt). Samples must
-be scaled as Starling does. A gpt returns logits for every position.
+`make` takes the keys of [model] in the run file, and two facts that the data determine: the shape
+of a sample (`input`; None for gpt) and the number of classes (`outputs`; the vocabulary for gpt).
+Samples must be scaled as in Starling. A gpt returns logits for every position.
 
-resnet18 and resnet50 have torchvision's names too, and for images of more than 64 pixels its
-layers; gpt has nanoGPT's names, in Llama's style those of Hugging Face's Phi-3, whose projections
-for queries, keys and values, and for the two halves of the MLP, are fused alike.
+resnet18 and resnet50 also have torchvision's names, and for images of more than 64 pixels its
+layers; gpt has nanoGPT's names, in Llama's style those of Hugging Face's Phi-3, which also fuses
+the projections for queries, keys and values, and those for the two halves of the MLP.
 """
 import torch
 import torch.nn.functional as F
@@ -147,7 +147,7 @@ class RmsNorm(nn.Module):
 
 
 def rotated(x, base=10000.0):
-    """Rotary positions: the halves of the features of each head are turned against each other."""
+    """Rotary positions: the two halves of the features of each head are rotated."""
     positions, size = x.shape[-2:]
     exact = torch.promote_types(x.dtype, torch.float32)
     inverse = base ** (-torch.arange(0, size, 2, dtype=exact, device=x.device) / size)
@@ -157,7 +157,7 @@ def rotated(x, base=10000.0):
 
 
 def attention(qkv, heads, kv_heads, rotary):
-    """Causal; the features are heads queries, then kv_heads keys and as many values."""
+    """Causal; the features are `heads` queries, then `kv_heads` keys and `kv_heads` values."""
     q, k, v = qkv.unflatten(-1, (heads + 2 * kv_heads, -1)).transpose(1, 2).split(
         (heads, kv_heads, kv_heads), 1)
     if rotary:

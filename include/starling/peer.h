@@ -4,7 +4,8 @@
  * Call every function on the thread that opened the peer, except starling_peer_leave and the two of
  * the last error. A call that fails returns a negative number, or NULL, and starling_last_error()
  * says why. Pointers in options are read only during the call; strings that a peer returns live
- * until it is closed. A child of fork() may only close a peer of its parent, which then goes on.
+ * until it is closed. A child of fork() may only close its copy of a peer; the parent's peer
+ * continues.
  *
  * Structs other than starling_options have no size in them and never change: later versions add
  * new functions instead. */
@@ -126,7 +127,7 @@ STARLING_EXPORT int starling_peer_read(const starling_peer* peer, float* out);
 
 /* 1: `step`, the caller's, is due, and its samples are the peer's. 0: the run has ended, or this
  * peer has left. Negative: the peer has failed, the last step is not done, or `evaluate` failed; in
- * the last case, the peer goes on at the next call. */
+ * the last case, the peer continues at the next call. */
 STARLING_EXPORT int starling_peer_next_step(starling_peer* peer, starling_step* step);
 /* 0. Negative: no step is under way. */
 STARLING_EXPORT int starling_peer_step_done(starling_peer* peer, float loss);

@@ -142,10 +142,10 @@ struct Summary {
 /// leave() on the thread that made the peer. The constructor and next_step() throw Error;
 /// next_step(), step_done(), read() and summary() throw std::logic_error if they are called
 /// wrongly, and then change nothing. A child of fork() may only destroy its copy of a peer, or end:
-/// the peer belongs to its parent, and goes on there.
+/// the peer belongs to its parent, and continues there.
 class [[gnu::visibility("default")]] Peer {
  public:
-  /// Reads the run file and, if the peer's folder has one of this run, a checkpoint; listens.
+  /// Reads the run file, and a checkpoint if the peer's folder has one of this run; listens.
   explicit Peer(PeerOptions options);
   /// Ends the peer at once, without a checkpoint, unless it has ended; its neighbours are told. To
   /// save and say goodbye, call leave() and then next_step() until it returns nothing.

@@ -1,5 +1,5 @@
-// How full something is that can grow or wait. Each core reports everything that it keeps, so that
-// one check finds anything above its limit.
+// The fill level of something that can grow or wait. Each core reports everything that it keeps, so
+// that one check finds anything above its limit.
 #pragma once
 
 #include <cstdint>

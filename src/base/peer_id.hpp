@@ -1,4 +1,4 @@
-// Who a peer is: the SHA-256 of its public key.
+// A peer's identity: the SHA-256 of its public key.
 #pragma once
 
 #include <array>

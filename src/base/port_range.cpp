@@ -18,11 +18,11 @@ Result<PortRange> parse_port_range(std::string_view text, unsigned count) {
       dash == std::string_view::npos ? first : parse_number<unsigned>(text.substr(dash + 1));
   if (dash == std::string_view::npos || !first || !last) {
     return fail(ErrorCode::run_file,
-                "\"{}\" is no range of ports: write two numbers, as in \"47000-47015\"", text);
+                "\"{}\" is not a range of ports: write two numbers, as in \"47000-47015\"", text);
   }
   if (*first < kPortMin || *last > kPortMax || *last < *first) {
     return fail(ErrorCode::run_file,
-                "\"{}\" is no range of ports: the first must be {} or more, the last {} or "
+                "\"{}\" is not a range of ports: the first must be {} or more, the last {} or "
                 "less and not below the first",
                 text, kPortMin, kPortMax);
   }

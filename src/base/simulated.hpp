@@ -2,7 +2,7 @@
 // bug that must be found. Only in programs built with -DSTARLING_SIMULATED (starling-sim); in all
 // others, SIM_RARE() and SIM_BUG() are false at compile time.
 //
-//     if (SIM_RARE(no_referral)) return; // allowed at any time, rarely taken
+//     if (SIM_RARE(no_referral)) return;     // allowed at any time, rarely taken
 //     if (SIM_BUG(refute_never)) return;     // wrong, and the simulator must notice
 #pragma once
 
@@ -22,23 +22,23 @@
 #define STARLING_BUGS(X)                                                                          \
   X(commit_skipped, "exchange: a commit in eight is reported but not applied")                    \
   X(mirror_of_theirs_forgotten, "exchange: the other end's delta does not reach its mirror")      \
-  X(weight_of_own_degree, "exchange: w from the own degree alone")                                \
+  X(weight_of_own_degree, "exchange: w from the own degree only")                                 \
   X(step_not_applied, "exchange: a commit moves the mirrors, not the replica")                    \
   X(nothing_resent, "exchange: after a resume nothing is sent again")                             \
-  X(all_resent, "exchange: after a resume what is committed is sent again")                       \
+  X(all_resent, "exchange: after a resume committed deltas are sent again")                       \
   X(kept_for_ever, "exchange: deltas are kept that the other end has committed")                  \
-  X(merge_for_adopt, "exchange: who would adopt merges")                                          \
+  X(merge_for_adopt, "exchange: an end that should adopt merges")                                 \
   X(grace_for_ever, "exchange: broken links are never forgotten")                                 \
   X(close_forgotten, "exchange: a forgotten link keeps its mirrors")                              \
-  X(adopted_not, "exchange: the keyframe of an adoption sets the mirrors alone")                  \
+  X(adopted_not, "exchange: an adoption's keyframe sets only the mirrors")                        \
   X(buffers_not_adopted, "exchange: an adoption keeps the own buffers")                           \
   X(buffers_not_averaged, "exchange: the other end's buffers do not reach the own ones")          \
-  X(next_not_asked_for, "exchange: from exchange 4 on no delta is asked for")                     \
+  X(next_not_asked_for, "exchange: from exchange 4 on no delta is requested")                     \
   X(left_links_kept, "exchange: the link with a peer that left stays")                            \
   X(settled_never, "exchange: settling ends when its time is over")                               \
   X(settled_at_once, "exchange: settling does not wait for the links")                            \
-  X(settled_alone, "exchange: who has no link settles, whoever is there")                         \
-  X(ring_resends_nothing, "exchange: on a new link a ring goes on from what was sent on the old") \
+  X(settled_alone, "exchange: a peer without a link settles at once")                             \
+  X(ring_resends_nothing, "exchange: a ring does not resend on a new link")                       \
   X(suspended_for_ever, "exchange: a resumed link does not count as open")                        \
   X(refute_never, "membership: no verdict is refuted")                                            \
   X(refute_others, "membership: a verdict raises the incarnation of another")                     \
@@ -47,30 +47,30 @@
   X(stranger_dialed_again, "membership: an address where another peer answers is dialed at once") \
   X(timeout_of_mean, "membership: a neighbour is suspect when its beat is a little late")         \
   X(dead_dialed_often, "membership: the dead are dialed as often as the living")                  \
-  X(returns_believed, "membership: who dies again and again is believed at each return")          \
+  X(returns_believed, "membership: a member that keeps dying is always believed")                 \
   X(suspicion_for_ever, "membership: a suspicion never ends")                                     \
-  X(silence_unnoticed, "membership: silence is no ground for suspicion")                          \
+  X(silence_unnoticed, "membership: silence does not cause suspicion")                            \
   X(surplus_kept, "membership: neighbours are never too many")                                    \
-  X(leave_unsigned, "membership: who leaves does not sign that it did")                           \
+  X(leave_unsigned, "membership: a member that leaves does not sign that")                        \
   X(death_reasons_kept, "membership: why a member was lost is kept when it is back")              \
   X(claims_kept, "membership: a claim is told again with each event")                             \
-  X(told_kept, "membership: what a neighbour was told is kept when its link is gone")             \
+  X(told_kept, "membership: records told to a neighbour outlive its link")                        \
   X(counters_anew, "membership: each news of a counter is one counter more")                      \
   X(back_off_unbounded, "membership: nothing bounds the pause between dials")                     \
-  X(samples_added, "membership: what a delta says of samples is added to what is known")          \
+  X(samples_added, "membership: a delta's samples are added to those known")                      \
   X(dialed_back_elsewhere, "reach: a dial back goes to another's address than the asker's")       \
   X(introduced_never, "reach: no introduction is passed on")                                      \
   X(circuits_unlimited, "reach: a relay takes any number of circuits")                            \
   X(shards_not_moved, "peer: a death moves no shards")                                            \
   X(samples_forgotten, "peer: a restart forgets the samples of its checkpoint")                   \
-  X(steps_end, "peer: after an adoption no step is asked for")                                    \
-  X(save_once, "peer: a failed save is waited for for ever")                                      \
+  X(steps_end, "peer: after an adoption no step is requested")                                    \
+  X(save_once, "peer: a failed save is awaited forever")                                          \
   X(rate_of_the_start, "peer: the learning rate does not follow the run")                         \
-  X(progress_falls, "peer: what is known of the run's progress may fall")                         \
+  X(progress_falls, "peer: the known progress of the run may fall")                               \
   X(rate_of_zero, "peer: steps are made with a learning rate of 0")                               \
-  X(ring_left_early, "peer: who is done with a ring goes before the next one has all")            \
-  X(checksum_unchecked, "wire: a frame's checksum is not looked at")                              \
-  X(samples_rounded, "wire: sample counters are told too high")
+  X(ring_left_early, "peer: a peer leaves a ring before its successor has all")                   \
+  X(checksum_unchecked, "wire: a frame's checksum is not checked")                                \
+  X(samples_rounded, "wire: sample counters are sent too high")
 
 /// Branches that are allowed at any time, and rarely taken.
 #define STARLING_RARE(X)                                                                          \
@@ -127,8 +127,8 @@ struct Switches {
 };
 inline Switches switches;
 
-/// Places that few runs pass, and rarely: there, in half of the runs, both branches are equally
-/// likely.
+/// Places that few runs pass, and those rarely: there, in half of the runs, both branches are
+/// equally likely.
 inline constexpr Rare kSeldomPassed[] = {
     Rare::no_question,   Rare::reset_unnoticed, Rare::wait_before_redial, Rare::reconcile_late,
     Rare::no_lost_first, Rare::back_off_long,   Rare::settle_slowly};

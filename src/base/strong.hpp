@@ -1,4 +1,4 @@
-// Numbers with types of their own: an exchange number is not a step.
+// Numbers with distinct types: an exchange number is not a step.
 #pragma once
 
 #include <compare>

@@ -1,5 +1,5 @@
-// Functions of one element that a network may apply. A header of its own: compilers of devices
-// read it.
+// Functions of one element that a network may apply. A separate header, since device compilers read
+// it.
 #pragma once
 
 #include <cstdint>

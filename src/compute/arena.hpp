@@ -1,4 +1,5 @@
-// Memory of a program, planned before it runs: buffers that are not alive together share bytes.
+// Memory of a program, planned before it runs: buffers that are not alive at the same time share
+// bytes.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace starling::compute {
 /// Every buffer starts at a multiple of this: a cache line, and the widest vector register.
 inline constexpr std::size_t kArenaAlignment = 64;
 
-/// A buffer's size and when it is needed, in steps of the program (both ends included).
+/// A buffer's size and life, in steps of the program (both ends included).
 struct Lifetime {
   std::size_t bytes = 0;
   std::size_t first = 0;
@@ -19,7 +20,7 @@ struct Lifetime {
 };
 
 struct ArenaPlan {
-  std::vector<std::size_t> offsets;  ///< one a buffer, multiples of kArenaAlignment
+  std::vector<std::size_t> offsets;  ///< one per buffer, multiples of kArenaAlignment
   std::size_t bytes = 0;             ///< of the whole arena
 };
 
@@ -32,7 +33,7 @@ struct ArenaPlan {
 class Arena {
  public:
   Arena() = default;
-  /// Empty (data() is null) where the memory is not to be had.
+  /// Empty (data() is null) if the memory is not available.
   explicit Arena(std::size_t bytes);
 
   [[nodiscard]] std::byte* data() noexcept { return memory_.get(); }

@@ -1,4 +1,4 @@
-// A batch of samples as every backend takes it: views, owned by whoever made them.
+// A batch of samples for every backend: views, owned by their maker.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,14 @@
 
 namespace starling::compute {
 
-/// Samples, one after the other, with what the model should say to them. Which of the spans are
-/// used is the graph's choice; the others are empty. Every token is below the graph's vocabulary
-/// and every label below its number of classes: who reads them from a file checks them.
+/// Samples, one after the other, with their desired outputs. The graph determines which spans are
+/// used; the others are empty. Every token is below the graph's vocabulary and every label below
+/// its number of classes: the reader of a file checks them.
 struct Batch {
   std::span<const float> samples;        ///< in the order of the graph's input shape
-  std::span<const std::int32_t> tokens;  ///< in place of samples: Graph::positions a sample
+  std::span<const std::int32_t> tokens;  ///< instead of samples: Graph::positions per sample
   std::span<const std::int32_t> labels;  ///< Graph::positions a sample
-  std::span<const float> targets;        ///< of a mean_squared loss: Graph::outputs() a sample
+  std::span<const float> targets;        ///< for a mean_squared loss: Graph::outputs() per sample
 };
 
 }  // namespace starling::compute

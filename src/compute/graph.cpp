@@ -78,7 +78,7 @@ double forward_flops(const Graph& graph, const Op& op) noexcept {
     return of_weight(linear->weight) * (op.in.size() == 2 ? op.in[0] : 1);
   }
   if (const auto* attention = std::get_if<Attention>(&op.kind)) {
-    // Scores and weighted values; each position sees those up to itself.
+    // Scores and weighted values; each position sees the positions up to itself.
     const double pairs = 0.5 * op.in[0] * (op.in[0] + 1.0);
     return 4.0 * pairs * attention->heads * attention->head_size;
   }
@@ -106,7 +106,7 @@ double forward_flops(const Graph& graph) noexcept {
 
 namespace {
 
-/// The product of the sides, or kSampleElementsMax + 1 where it is larger than allowed.
+/// The product of the sides, or kSampleElementsMax + 1 if it is larger than allowed.
 std::size_t bounded_elements(const Shape& shape) noexcept {
   std::size_t product = 1;
   for (const std::uint32_t side : shape) {
@@ -148,7 +148,7 @@ Status check_side(const char* what, std::uint32_t value) {
   return fail(ErrorCode::run_file, "{} is {}; it must be 1 to {}", what, value, kSideMax);
 }
 
-/// Outputs along one side, or an error where not even one window fits.
+/// Outputs along one side, or an error if not even one window fits.
 Result<std::uint32_t> windows(const Shape& in, std::uint32_t side, std::uint32_t kernel,
                               std::uint32_t stride, std::uint32_t padding,
                               std::uint32_t dilation = 1) {

@@ -1,5 +1,5 @@
-// A network as plain data: its operations with their shapes, and where each of its tensors lies in
-// the flat parameter vector. Backends compile it; nothing here computes.
+// A network as plain data: its operations with their shapes, and the place of each tensor in the
+// flat parameter vector. Backends compile it; nothing here computes.
 #pragma once
 
 #include <cstddef>
@@ -30,13 +30,13 @@ inline constexpr std::uint32_t kSideMax = 1U << 24;     ///< of kernels, strides
 inline constexpr std::uint32_t kClassesMax = 1U << 20;  ///< of labels, and words of a vocabulary
 inline constexpr std::uint32_t kBatchMax = 65536;       ///< samples
 
-/// What a tensor is for: decides how it starts and which optimizer rules apply to it.
+/// The role of a tensor: determines its initial values and the optimizer rules that apply to it.
 enum class TensorKind : std::uint8_t {
   weight,            ///< of a conv2d or linear layer
   bias,              ///< of a conv2d or linear layer
   scale,             ///< of a norm; starts at one
   shift,             ///< of a norm; starts at zero
-  embedding,         ///< a row a token or a position
+  embedding,         ///< a row for each token or position
   running_mean,      ///< buffer of a batch norm; starts at zero
   running_variance,  ///< buffer of a batch norm, at least zero; starts at one
 };
@@ -50,10 +50,10 @@ struct Tensor {
   std::size_t offset = 0;    ///< first element in the vector
   std::size_t size = 0;      ///< elements
   std::uint32_t fan_in = 0;  ///< inputs that one output sums over (also for a bias)
-  float initial_std = 0;     ///< standard deviation at the start that the model asks for; 0: none
+  float initial_std = 0;     ///< the model's initial standard deviation; 0: none given
 };
 
-/// Where an optional tensor is left out.
+/// The index of an optional tensor that is left out.
 inline constexpr std::size_t kNoTensor = ~std::size_t{0};
 
 /// Cross-correlation over square windows with zeros around the image, plus a bias per channel.
@@ -119,9 +119,9 @@ struct Attention {
   std::uint32_t heads = 0;
   std::uint32_t kv_heads = 0;
   std::uint32_t head_size = 0;
-  /// Base of rotary positions (Su et al., arXiv:2104.09864): feature i of the first half and of
-  /// the second half of a query or key are turned by position * base^(-2 i / head_size), as in
-  /// Llama; 0: none.
+  /// Base of rotary positions (Su et al., arXiv:2104.09864): feature i of the first half and of the
+  /// second half of a query or key are rotated by position * base^(-2 i / head_size), as in Llama;
+  /// 0: none.
   float rotary_base = 0;
 };
 
@@ -133,8 +133,8 @@ struct Activation {
 /// arXiv:2002.05202).
 struct SwiGlu {};
 
-/// In training, each element becomes zero with probability `rate`, the others are divided by
-/// 1 - rate. Which: dropout_bits (dropout.hpp) of the step's seed, the op and the element.
+/// In training, each element becomes zero with probability `rate`, and the others are divided by 1
+/// - rate. dropout_bits (dropout.hpp) of the step's seed, the op and the element decide.
 struct Dropout {
   float rate = 0;
 };
@@ -162,7 +162,7 @@ struct Add {};
 /// The same elements in one row.
 struct Flatten {};
 
-/// Where an op's input comes from: the result of an op, by its number, or kGraphInput.
+/// The source of an op's input: the result of an op, by its number, or kGraphInput.
 using ValueId = std::size_t;
 inline constexpr ValueId kGraphInput = ~ValueId{0};
 
@@ -174,17 +174,17 @@ struct Op {
   std::vector<ValueId> inputs;  ///< of earlier ops; Add has two, all others one
   Shape in;                     ///< of the first input
   Shape out;
-  std::string name;  ///< of the layer in the model, as its tensors have it
+  std::string name;  ///< of the layer in the model, as in its tensors' names
 };
 
-/// "conv2d", "linear", "relu", ...: the words of a run file.
+/// "conv2d", "linear", "relu", ...: the names in a run file.
 [[nodiscard]] const char* name_of(const Op& op) noexcept;
 
 /// Whether the op has parameters.
 [[nodiscard]] bool has_parameters(const Op& op);
 
 enum class LossKind : std::uint8_t {
-  cross_entropy,  ///< softmax cross-entropy against a label a sample, or a position
+  cross_entropy,  ///< softmax cross-entropy against a label per sample, or per position
   mean_squared,   ///< mean of squared differences to the targets, over all outputs
 };
 
@@ -193,8 +193,7 @@ struct Loss {
   float label_smoothing = 0;  ///< in training: share of the label's weight that all classes share
 };
 
-/// A network: ops in an order in which each comes after its inputs; the last one's result goes
-/// into the loss.
+/// A network: each op comes after its inputs; the last op's result goes into the loss.
 struct Graph {
   Shape input;                   ///< of samples; {positions} for tokens
   std::uint32_t vocabulary = 0;  ///< tokens are below it; 0: the input is floats
@@ -204,24 +203,24 @@ struct Graph {
   std::vector<Tensor> buffers;  ///< the same for the vector of buffers
   std::size_t buffer_count = 0;
   Loss loss;
-  std::uint32_t classes = 0;    ///< cross_entropy: outputs a label chooses from; otherwise 0
+  std::uint32_t classes = 0;    ///< cross_entropy: outputs from which a label chooses; otherwise 0
   std::uint32_t positions = 1;  ///< labels a sample
 
   /// Outputs of a sample.
   [[nodiscard]] std::size_t outputs() const noexcept { return elements(ops.back().out); }
 };
 
-/// Floating-point operations of one training step a sample: twice the multiply-adds of forward,
-/// backward-data (where anything before the op has parameters) and backward-weights.
+/// Floating-point operations of a training step per sample: twice the multiply-adds of forward,
+/// backward-data (if anything before the op has parameters) and backward-weights.
 [[nodiscard]] double training_flops(const Graph& graph);
 
-/// Floating-point operations of one evaluation a sample.
+/// Floating-point operations of an evaluation per sample.
 [[nodiscard]] double forward_flops(const Graph& graph) noexcept;
 
 /// The same for one op's forward pass.
 [[nodiscard]] double forward_flops(const Graph& graph, const Op& op) noexcept;
 
-/// What a conv2d or linear layer may be told beside its sides.
+/// Options of a conv2d or linear layer beside its sides.
 struct WeightOptions {
   bool bias = true;
   float initial_std = 0;  ///< Tensor::initial_std of the weight
@@ -237,9 +236,9 @@ struct Conv2dOptions {
   WeightOptions weight{};
 };
 
-/// Builds a Graph layer by layer and checks that the shapes fit. Each layer takes what the last
-/// one gave, unless seek() says otherwise. After an error the builder is as before the call.
-/// Errors (ErrorCode::run_file) name both shapes, not the layer.
+/// Builds a Graph layer by layer and checks that the shapes fit. Each layer takes the last layer's
+/// result, unless seek() says otherwise. After an error, the builder is as before the call. Errors
+/// (ErrorCode::run_file) name both shapes, not the layer.
 class GraphBuilder {
  public:
   /// Starts from one sample's shape.
@@ -252,7 +251,7 @@ class GraphBuilder {
   void name_next(std::string name) { next_name_ = std::move(name); }
 
   [[nodiscard]] base::Status conv2d(const Conv2dOptions& options);
-  /// Of {positions, features} at each position; anything else is flattened.
+  /// For {positions, features} at each position; any other input is flattened.
   [[nodiscard]] base::Status linear(std::uint32_t out_features, const WeightOptions& options = {});
   /// A linear layer without bias that shares the weight of the embedding; one at most.
   [[nodiscard]] base::Status tied_linear();
@@ -261,8 +260,8 @@ class GraphBuilder {
   [[nodiscard]] base::Status rms_norm(float epsilon = 1e-5F);
   [[nodiscard]] base::Status embedding(std::uint32_t features, float initial_std = 1.0F);
   [[nodiscard]] base::Status positions(float initial_std = 1.0F);
-  /// The number of features must be (heads + 2 kv_heads) times a head's; rotary positions need an
-  /// even number of those.
+  /// The number of features must be (heads + 2 kv_heads) times that of a head; rotary positions
+  /// need an even number per head.
   [[nodiscard]] base::Status attention(std::uint32_t heads, std::uint32_t kv_heads,
                                        float rotary_base = 0);
   [[nodiscard]] base::Status activation(ActivationKind kind);
@@ -281,7 +280,7 @@ class GraphBuilder {
   [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
   /// The last layer's result.
   [[nodiscard]] ValueId value() const noexcept { return value_; }
-  /// The next layer takes this result: value() of an earlier time.
+  /// The next layer takes this result: an earlier value().
   void seek(ValueId value);
 
   /// The graph, if the last layer has `classes` outputs (at each position, if the shape has

@@ -1,4 +1,5 @@
-// What planners of backends ask about a graph: who takes a result, and what a gradient is for.
+// Facts about a graph for the backends' planners: the users of a result, and the need for a
+// gradient.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +9,20 @@
 
 namespace starling::compute {
 
-/// Of a graph, which outlives this.
+/// The flow of a graph, which outlives this.
 class GraphFlow {
  public:
   explicit GraphFlow(const Graph& graph);
 
-  /// How many ops take the op's result; of the last op, the loss counts too.
+  /// How many ops take the op's result; for the last op, the loss counts, too.
   [[nodiscard]] std::size_t uses(std::size_t op) const { return uses_[op]; }
   /// Whether the value depends on a parameter.
   [[nodiscard]] bool needs_gradient(ValueId value) const {
     return value != kGraphInput && needs_gradient_[value];
   }
-  /// False behind the last op, too.
+  /// Also false after the last op.
   [[nodiscard]] bool is_relu(std::size_t op) const;
-  /// Whether the op is to do the ReLU behind it as well: it can, and no other op takes its result.
+  /// Whether the op also does the ReLU after it: it can, and no other op takes its result.
   [[nodiscard]] bool does_relu(std::size_t op) const;
 
  private:

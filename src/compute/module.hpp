@@ -1,5 +1,5 @@
-// What the program and the CUDA module know of each other. The module is a shared library of its
-// own, so that the program starts where there is no driver, no GPU and no CUDA.
+// The interface between the program and the CUDA module. The module is a separate shared library,
+// so that the program starts without a driver, a GPU or CUDA.
 #pragma once
 
 #include <memory>
@@ -20,16 +20,16 @@ struct OpenedGpu {
   std::string about;  ///< "NVIDIA H100 80GB HBM3, 79 of 80 GB free"
 };
 
-/// The module's functions. `build` stays the first field for ever: only where it is the program's
-/// own (kModuleBuild) is anything else looked at.
+/// The module's functions. `build` stays the first field forever: the other fields are used only if
+/// it is the program's own build (kModuleBuild).
 struct Module {
   const char* build = nullptr;
-  /// GPU number `index`. Errors (ErrorCode::device): no driver, one that is too old, no such GPU,
-  /// one that the module has no code for.
+  /// Opens GPU number `index`. Errors (ErrorCode::device): no driver, a driver that is too old, no
+  /// such GPU, or a GPU for which the module has no code.
   base::Result<OpenedGpu> (*open)(unsigned index) = nullptr;
 };
 
-/// Gives a structure that lives as long as the module.
+/// Returns a structure that lives as long as the module.
 using ModuleEntry = const Module* (*)();
 
 }  // namespace starling::compute

@@ -67,8 +67,8 @@ std::vector<fs::path> module_places(const fs::path& folder) {
 }
 
 Result<const Module*> load_module(const fs::path& file) {
-  // Local: what the module brings along must not replace symbols of the program. Never closed: a
-  // backend's code must outlive it, and CUDA does not like to be unloaded.
+  // Local: the module's libraries must not replace symbols of the program. Never closed: a
+  // backend's code must outlive it, and CUDA does not unload well.
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = dlerror();
@@ -79,7 +79,7 @@ Result<const Module*> load_module(const fs::path& file) {
   }
   const auto entry = reinterpret_cast<ModuleEntry>(dlsym(library, kModuleSymbol));
   if (entry == nullptr) {
-    return fail(ErrorCode::device, "{} is no CUDA module of starling: it lacks {}", file.c_str(),
+    return fail(ErrorCode::device, "{} is not a CUDA module of starling: it lacks {}", file.c_str(),
                 kModuleSymbol);
   }
   const Module* const module = entry();

@@ -1,15 +1,15 @@
-// How the factors of products are rounded.
+// The precision of values: the factors of products, and the mirrors of links.
 #pragma once
 
 #include <cstdint>
 
 namespace starling::compute {
 
-/// What products of matrices, convolutions and attention take; sums, and all else, are float32. On
-/// a GPU what a convolution gives is rounded, too.
+/// The factors of matrix products, convolutions and attention; sums, and everything else, are
+/// float32. On a GPU, the result of a convolution is rounded, too.
 enum class Precision : std::uint8_t {
   float32,
-  bfloat16,  ///< both factors rounded to bfloat16, where the device gains from it; else float32
+  bfloat16,  ///< both factors rounded to bfloat16 if the device gains from it; otherwise float32
 };
 
 }  // namespace starling::compute

@@ -1,4 +1,4 @@
-// What one step of an update rule takes beside the gradient: train/optimizer.hpp has the rules.
+// The figures of one step of an update rule beside the gradient; train/optimizer.hpp has the rules.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct AdamUpdate {
   float epsilon = 0;
 };
 
-/// The rules that a device has.
+/// The rules that devices have.
 enum class UpdateKind : std::uint8_t { none, sgd, adamw };
 
 /// One step of either.
@@ -31,7 +31,7 @@ struct Update {
   AdamUpdate adamw{};
 };
 
-/// What brings a gradient of this norm down to the one that is allowed.
+/// The factor that brings a gradient of this norm down to the allowed norm.
 [[nodiscard]] constexpr float clip_factor(double norm, double clip) noexcept {
   return clip > 0 && norm > clip ? static_cast<float>(clip / norm) : 1.0F;
 }

@@ -1,4 +1,4 @@
-// The CUDA module's entry: which GPUs there are, and the backend of one.
+// The CUDA module's entry: finds GPUs, and makes the backend of one.
 #include "compute/module.hpp"
 
 #include <exception>
@@ -18,10 +18,10 @@ using base::Status;
 
 namespace {
 
-/// Compute capability that the kernels are compiled for at least: meson.build.
+/// The least compute capability for which the kernels are compiled: meson.build.
 constexpr int kCapabilityMin = 8;
 
-/// Of one GPU. Each program that it compiles has a queue of its own, and may outlive it.
+/// The backend of one GPU. Each compiled program has its own queue, and may outlive the backend.
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int device) : device_(device) {}
@@ -32,7 +32,7 @@ class CudaBackend final : public Backend {
       auto queue = GpuQueue::create(device_);
       if (!queue) return fail(queue.error());
       return cuda::compile(graph, options, std::move(*queue));
-    } catch (const std::exception& error) {  // no memory of this machine's, or a library's error
+    } catch (const std::exception& error) {  // this machine is out of memory, or a library failed
       return fail(ErrorCode::device, "the model could not be compiled for cuda:{}: {}", device_,
                   error.what());
     }

@@ -20,7 +20,7 @@ struct Normalisation {
   double std = 1.0;
 };
 
-/// Rows of equal length in memory that outlives this: all that lie there, or those that spread()
+/// Rows of equal length in memory that outlives this: all rows there, or those that spread()
 /// takes, or those that it leaves.
 struct Rows {
   const std::byte* first = nullptr;

@@ -12,7 +12,7 @@ enum class Split {
   iid,           ///< all peers have all files, and divide the samples in random shards
   stratified,    ///< the same, with every label in proportion in shards, and evenly in their order
   dirichlet,     ///< the same, but some peers see some labels more often than others
-  private_data,  ///< every peer has files of its own, and trains on all of them
+  private_data,  ///< every peer has its own files, and trains on all of them
 };
 
 /// Whether this split needs a label for every sample.

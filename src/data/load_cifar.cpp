@@ -77,10 +77,11 @@ base::Result<Records> read_records(const LoadOptions& options, const Cifar& cifa
     }
     const base::ByteView bytes = storage.emplace_back(std::move(*file)).view();
     if (bytes.empty() || bytes.size() % record != 0) {
-      return fail(ErrorCode::data,
-                  "{}: has {} bytes, which is no multiple of {}, a record of {}: it is truncated, "
-                  "or another file; fetch it again",
-                  path, bytes.size(), record, cifar.name);
+      return fail(
+          ErrorCode::data,
+          "{}: has {} bytes, which is not a multiple of {}, a record of {}: it is truncated, "
+          "or another file; fetch it again",
+          path, bytes.size(), record, cifar.name);
     }
     const auto count = static_cast<std::uint32_t>(bytes.size() / record);
     inputs.blocks.push_back({bytes.data() + cifar.label_bytes, record, count});

@@ -1,4 +1,4 @@
-// Fills batches ahead of the trainer, on a thread of its own.
+// Fills batches ahead of the trainer, on a separate thread.
 #pragma once
 
 #include <atomic>

@@ -36,10 +36,10 @@ base::Status check_delta(const Shape& shape) {
     return fail(ErrorCode::protocol, "delta: a scale is not positive and bounded");
   }
   if (!left_over_is_zero(shape)) {
-    return fail(ErrorCode::protocol, "delta: bits set behind the last value");
+    return fail(ErrorCode::protocol, "delta: bits set after the last value");
   }
   if (!starts_are_sound(shape.starts, shape.indices.size())) {
-    return fail(ErrorCode::protocol, "delta: runs of indices do not begin one behind the other");
+    return fail(ErrorCode::protocol, "delta: runs of indices do not begin one after another");
   }
   return {};
 }

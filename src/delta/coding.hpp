@@ -1,5 +1,5 @@
-// How deltas are coded, as far as the processor and a GPU share it: delta/format.hpp has the
-// whole.
+// The parts of coding a delta that the processor and a GPU share; delta/format.hpp describes
+// the whole.
 #pragma once
 
 #include <cstddef>
@@ -14,43 +14,43 @@ struct Coding {
   int bits = 4;             ///< a value: 1, 2, 3, 4 or 8
   std::size_t block = 128;  ///< values that share a scale
 
-  static constexpr float kValueMax = 1e30F;  ///< no scale lets a value go beyond
+  static constexpr float kValueMax = 1e30F;  ///< scales bound values by this
 };
 
-inline constexpr std::size_t kCodesPerRun = 4096;  ///< codes of indices that are found by a start
+inline constexpr std::size_t kCodesPerRun = 4096;  ///< codes of indices with one start
 
-/// Elements between index number j and the one before it, or the vector's beginning.
+/// The number of elements between index number j and the one before it, or the vector's beginning.
 [[nodiscard]] constexpr std::uint32_t gap_before(const std::uint32_t* indices,
                                                  std::size_t j) noexcept {
   return j == 0 ? indices[0] : indices[j] - indices[j - 1] - 1;
 }
 
-// How the scale of a block is looked for: delta/quantize.cpp says why so.
+// The search for the scale of a block; delta/quantize.cpp gives the reasons.
 
-/// Whether there are levels enough to look: one has the mean, and with 128 the largest hardly
-/// matters.
+/// Whether the number of levels calls for a search: one level takes the mean, and with 128 the
+/// largest value hardly matters.
 [[nodiscard]] constexpr bool searches_scale(int bits) noexcept { return bits > 1 && bits < 8; }
 
 /// Scales to try, as parts of the one that just reaches the largest value: number 0 to this.
 [[nodiscard]] constexpr int scale_tries(int bits) noexcept { return searches_scale(bits) ? 5 : 1; }
 
-/// Heavy tails want the top clipped (what is cut off stays in the difference and goes with a later
+/// Heavy tails need clipping at the top (the clipped part stays in the difference for a later
 /// delta).
 [[nodiscard]] constexpr float scale_part(int number) noexcept {
   const float parts[] = {1.0F, 0.8F, 0.62F, 0.45F, 0.3F};
   return parts[number];
 }
 
-/// Back and forth between scale and levels, from the best of them.
+/// Rounds between scale and levels, from the best of the tries.
 [[nodiscard]] constexpr int scale_rounds(int bits) noexcept { return searches_scale(bits) ? 2 : 0; }
 
-/// What a remainder begins with, as it lies in the stream, its first bit lowest.
+/// The beginning of a remainder in the stream, its first bit lowest.
 struct GolombPrefix {
   std::uint8_t code = 0;
   std::uint8_t size = 0;
 };
 
-/// A part below the odd factor, and the bits that told it.
+/// A part below the odd factor, and the number of its bits.
 struct GolombPart {
   std::uint8_t part = 0;
   std::uint8_t size = 0;
@@ -58,8 +58,8 @@ struct GolombPart {
 
 inline constexpr std::uint32_t kGolombPrefixMax = 3;  ///< bits of a prefix
 
-// Truncated binary: the first 2^b - odd parts have b - 1 bits, the others b, where 2^b >= odd. All
-// of them fit into a byte; `odd` is 1, 3, 5 or 7.
+// Truncated binary: the first 2^b - odd parts have b - 1 bits, the others b, with 2^b >= odd. All
+// fit into a byte; `odd` is 1, 3, 5 or 7.
 
 /// Bits of the longest prefix.
 [[nodiscard]] constexpr std::uint32_t longest_prefix(std::uint32_t odd) noexcept {
@@ -67,12 +67,12 @@ inline constexpr std::uint32_t kGolombPrefixMax = 3;  ///< bits of a prefix
   return odd == 3 ? 2 : 3;
 }
 
-/// Parts that have a bit less.
+/// The number of parts with one bit less.
 [[nodiscard]] constexpr std::uint32_t shorter_prefixes(std::uint32_t odd) noexcept {
   return (1U << longest_prefix(odd)) - odd;
 }
 
-/// Of a part below `odd`.
+/// The prefix of a part below `odd`.
 [[nodiscard]] constexpr GolombPrefix prefix_of(std::uint32_t odd, std::uint32_t part) noexcept {
   const std::uint32_t shorter = shorter_prefixes(odd);
   const std::uint32_t size = longest_prefix(odd) - (part < shorter ? 1U : 0U);
@@ -82,7 +82,7 @@ inline constexpr std::uint32_t kGolombPrefixMax = 3;  ///< bits of a prefix
   return {static_cast<std::uint8_t>(code), static_cast<std::uint8_t>(size)};
 }
 
-/// What the next kGolombPrefixMax bits, the first one lowest, begin with.
+/// The part with which the next kGolombPrefixMax bits, the first one lowest, begin.
 [[nodiscard]] constexpr GolombPart part_of(std::uint32_t odd, std::uint32_t bits) noexcept {
   const std::uint32_t longest = longest_prefix(odd);
   if (longest == 0) return {};

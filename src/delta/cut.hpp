@@ -17,8 +17,8 @@ constexpr std::uint32_t key_of(float value) noexcept {
   return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
 }
 
-/// The place of number i of `sample` elements of n, spread evenly. Places are jittered so that no
-/// regular structure of a replica (rows of a layer) is met in step.
+/// The place of number i of `sample` elements of n, spread evenly. Places are jittered so that they
+/// do not fall in step with a regular structure of a replica (rows of a layer).
 [[nodiscard]] constexpr std::uint32_t sampled_place(std::size_t i, std::size_t sample,
                                                     std::size_t n) noexcept {
   const std::size_t stride = n / sample;
@@ -31,14 +31,14 @@ inline constexpr std::uint32_t kHalfKeyBits = 16;  ///< the lower half, for one 
 inline constexpr std::size_t kHighKeys = std::size_t{1} << (31 - kHalfKeyBits);
 inline constexpr std::size_t kLowKeys = std::size_t{1} << kHalfKeyBits;
 
-/// What leaves exactly a number of elements: those above the key, and the first `equals` of those
-/// on it.
+/// A threshold that leaves an exact number of elements: those above the key, and the first `equals`
+/// of those on it.
 struct Cut {
   std::uint32_t key = 0;
   std::size_t equals = 0;
 };
 
-/// The bin that leaves `count` elements, and how many of its own; {0, 0} where there are fewer.
+/// The bin that leaves `count` elements, and how many of its own count; {0, 0} if there are fewer.
 [[nodiscard]] inline Cut cut_of(std::span<const std::uint32_t> histogram, std::size_t count) {
   std::size_t above = 0;
   for (std::size_t bin = histogram.size(); bin-- > 0;) {
@@ -48,7 +48,7 @@ struct Cut {
   return {};
 }
 
-/// The index of the first value whose magnitude is beyond the limit, or is no number.
+/// The index of the first value whose magnitude is beyond the limit, or that is NaN.
 [[nodiscard]] inline std::optional<std::uint32_t> first_beyond(
     std::span<const std::uint32_t> indices, std::span<const float> values, float limit) {
   for (std::size_t j = 0; j < values.size(); ++j) {

@@ -1,5 +1,5 @@
-// Deltas where they are made and applied, so that of a replica in a device's memory nothing but
-// their bytes travels. What the bytes mean is delta/format.hpp's.
+// Deltas are made and applied where the replica lies, so that only their bytes leave a device's
+// memory. delta/format.hpp describes the bytes.
 #pragma once
 
 #include <cstddef>
@@ -14,74 +14,75 @@
 
 namespace starling::delta {
 
-/// A delta that came, in its sections. Their lengths agree with `count`, scales are positive and
-/// bounded, starts rise and end within the codes; what the codes say is not known.
+/// The sections of a received delta. Their lengths agree with `count`, scales are positive and
+/// bounded, starts rise and end within the codes; the codes themselves are not checked.
 struct CodedDelta {
   Coding coding;
   std::size_t count = 0;
-  base::ByteView starts{};  ///< the bit that each run of kCodesPerRun codes but the first begins at
+  base::ByteView starts{};  ///< the bit at which each run of kCodesPerRun codes begins, except the
+                            ///< first
   base::ByteView codes{};   ///< codes of the indices
   base::ByteView scales{};
   base::ByteView values{};
 };
 
-/// Elements of a replica, where its vectors lie: `indices` strictly rise, each has a value. Made by
-/// the memory that they are in, which outlives them; empty at first.
+/// Elements of a replica, in the memory of its vectors: `indices` rise strictly, and each has a
+/// value. Made by that memory, which outlives them; empty at first.
 class Delta {
  public:
   virtual ~Delta() = default;
 
   [[nodiscard]] virtual std::size_t size() const noexcept = 0;
-  /// Its room stays.
+  /// Keeps its room.
   virtual void clear() noexcept = 0;
-  /// Empties it and makes room for so many elements; tells the bytes of a device's memory that it
-  /// has then. What follows makes room by itself: this is to know early that there is some.
+  /// Empties it and makes room for `count` elements; returns the bytes of device memory that it
+  /// then has. Later calls make room by themselves: this shows early that there is some.
   [[nodiscard]] virtual base::Result<std::size_t> reserve(std::size_t /*count*/) {
     clear();
     return std::size_t{0};
   }
-  /// Where it has room for more than one and a half times as many elements, gives all of it back,
-  /// with what it holds.
+  /// If it has room for more than one and a half times `count` elements, frees all of it, with its
+  /// content.
   virtual void free_beyond(std::size_t count) noexcept = 0;
-  /// Replaces what the two have.
+  /// Replaces the content of both vectors.
   [[nodiscard]] virtual base::Status read(std::vector<std::uint32_t>& indices,
                                           std::vector<float>& values) const = 0;
 };
 
-/// Which elements of a difference are to be chosen: the `count` (>= 1) of largest magnitude, of
-/// equal ones those of lower index, and never a zero: fewer where fewer are there.
+/// The elements of a difference to choose: the `count` (>= 1) of largest magnitude, among equal
+/// ones those of lower index, and never a zero; fewer if there are fewer.
 struct Choosing {
   std::size_t count = 0;
   float limit = 0;  ///< of magnitudes: Choice::beyond
-  // How one pass over the vectors can do: it keeps those that are no smaller than the one of rank
+  // For a single pass over the vectors: it keeps elements that are not smaller than the one of rank
   // `rank` (1: the largest) among `sample` of them (sampled_place()), or without a sample all that
-  // are not zero. Where they are more than `room`, or too few, all are looked through some times.
+  // are not zero. If they are more than `room`, or too few, several passes go through all elements.
   std::size_t room = 0;
   std::size_t sample = 0;
   std::size_t rank = 0;
 };
 
-/// What was chosen of a difference.
+/// The chosen elements of a difference.
 struct Choice {
   std::size_t count = 0;
   std::optional<std::uint32_t> beyond;  ///< the first index whose magnitude is beyond the limit
   bool in_one_pass = true;
 };
 
-/// A difference of vectors from which a delta is made: choose(), then code(). A magnitude orders as
-/// its bits do; what is not finite counts as large. Errors are those of the memory that the vectors
-/// lie in.
+/// A difference of vectors from which a delta is made: choose(), then code(). Magnitudes are
+/// ordered like their bits; values that are not finite count as large. Errors are those of the
+/// vectors' memory.
 class DeltaSource {
  public:
   virtual ~DeltaSource() = default;
 
   [[nodiscard]] virtual std::size_t size() const noexcept = 0;
-  /// With g the smaller one of gaps.size() and the count of those chosen, the first g gaps become
-  /// how many elements lie between number i * count / g of those chosen and the one before it (or
-  /// the vectors' beginning).
+  /// With g the smaller of gaps.size() and the number of chosen elements, gap i of the first g
+  /// becomes the number of elements between the chosen one with number i * count / g and the one
+  /// before it (or the vectors' beginning).
   [[nodiscard]] virtual base::Result<Choice> choose(const Choosing& which,
                                                     std::span<std::uint32_t> gaps) = 0;
-  /// Appends the sections of what was chosen to `out`; `coded` becomes what they say.
+  /// Appends the sections of the chosen elements to `out`; `coded` becomes their decoded form.
   [[nodiscard]] virtual base::Status code(const Coding& coding, base::Buffer& out,
                                           Delta& coded) = 0;
 };

@@ -83,7 +83,7 @@ class BitWriter {
   [[nodiscard]] std::uint64_t bits_since(const std::byte* begin) const {
     return static_cast<std::uint64_t>(to_ - begin) * 8 + used_;
   }
-  // The end of what was written.
+  // The end of the written bytes.
   [[nodiscard]] std::byte* end() const { return to_ + (used_ > 0 ? 1 : 0); }
 
   static constexpr std::uint32_t kAtOnce = 56;

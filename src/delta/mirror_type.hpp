@@ -8,7 +8,7 @@ namespace starling::delta {
 /// How mirrors are kept.
 enum class MirrorType : std::uint8_t {
   float32,
-  bfloat16,  ///< in half the memory; what is too small for it is made up for by later deltas
+  bfloat16,  ///< in half the memory; later deltas make up for parts that are too small for it
 };
 
 }  // namespace starling::delta

@@ -27,7 +27,7 @@ using format::kMagnitudeMax;
 using format::level_max;
 
 constexpr std::uint32_t kMagnitudeMask = 0x7fffffffU;
-constexpr std::size_t kGroup = 8;  // codes that fill whole bytes, whatever their bits
+constexpr std::size_t kGroup = 8;  // codes that fill whole bytes at any number of bits
 
 // Values side by side: the compiler's code adds and divides each one separately, so the bits are
 // the same with registers of any width.

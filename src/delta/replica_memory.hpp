@@ -1,5 +1,5 @@
-// The vectors of one replica where they are worked on, and the passes over them: the processor's
-// memory (delta/host_memory.hpp), or a GPU's. What the passes are for: exchange/replica.hpp.
+// The vectors of one replica, and the passes over them, in the processor's memory
+// (exchange/host_memory.hpp) or a GPU's. exchange/replica.hpp explains the passes.
 #pragma once
 
 #include <cstddef>
@@ -23,24 +23,23 @@ struct Squares {
 
 /// y, r and any number of mirrors, of size() float32 elements each; x = y + r, and a mirror's
 /// difference is x - mirror, in float32 in this order. Mirrors of MirrorType::bfloat16 are widened
-/// wherever they are read. What comes out, distances aside, has the same bits in every memory.
+/// wherever they are read. Results, except distances, have the same bits in every memory.
 ///
 /// One thread at a time. Errors (ErrorCode::device) are the device's, and may come later than the
-/// call that they belong to; after one nothing is known of the vectors. ErrorCode::no_room is that
-/// call's own: what it was to make is not there, and all else is as it was. In the processor's
-/// memory nothing fails.
+/// call that caused them; after one, the vectors are undefined. ErrorCode::no_room belongs to its
+/// own call, which then has made and changed nothing. In the processor's memory, nothing fails.
 class ReplicaMemory {
  public:
   using MirrorId = std::uint64_t;
-  static constexpr std::size_t kRun = 64;       ///< elements that squares() takes side by side
+  static constexpr std::size_t kRun = 64;       ///< adjacent elements that squares() takes
   static constexpr std::size_t kStepsMax = 72;  ///< steps of a commit
 
   /// One exchange of a link, checked. For each element, in single float32 operations:
   ///   before = mine + theirs    mine += own    theirs += their
   ///   with momentum, v = momentum v + (mine + theirs - before) / 2    p = ahead v
   ///     mine += p    theirs += p    y += part p
-  ///   d = w (theirs - mine)    y += d    and where the mirrors move, mine += d and theirs -= d
-  /// v belongs to `mine`, in float32, and is 0 at first. `momentum` is 0 in all commits of it, or
+  ///   d = w (theirs - mine)    y += d    and if the mirrors move, mine += d and theirs -= d
+  /// v belongs to `mine`, in float32, and is 0 at first. `momentum` is 0 in all of its commits, or
   /// in none. Mirrors in bfloat16 are rounded once, at the end, by draws (base/bfloat16.hpp) of
   /// `draw`.
   struct CommitStep {
@@ -56,7 +55,7 @@ class ReplicaMemory {
     float part = 0;
   };
 
-  /// How much of a difference is held back, and how much of what was held back before stays.
+  /// How much of a difference is held back, and how much of the part held back before stays.
   struct HoldBack {
     float keep = 1;
     float gain = 0;
@@ -74,7 +73,7 @@ class ReplicaMemory {
   /// y += r, r = 0
   [[nodiscard]] virtual base::Status release() = 0;
 
-  /// A new mirror with these values, rounded to the nearest where it is narrower.
+  /// A new mirror with these values, rounded to the nearest if it is narrower.
   [[nodiscard]] virtual base::Result<MirrorId> add_mirror(base::LargeFloats values) = 0;
   virtual void free_mirror(MirrorId mirror) = 0;
   /// A mirror's values, and XXH3 of its bits.
@@ -82,33 +81,33 @@ class ReplicaMemory {
   [[nodiscard]] virtual base::Result<std::uint64_t> hash(MirrorId mirror) = 0;
 
   [[nodiscard]] virtual std::unique_ptr<Delta> make_delta() = 0;
-  /// Makes the room that it takes to make, take and commit deltas of up to `count` elements, where
-  /// choose() has so much room, and links have a momentum or not, whose own room is each commit's;
-  /// as Delta's of the same name.
+  /// Makes room to make, take and commit deltas of up to `count` elements, with this much room for
+  /// choose(), and with or without a momentum of links (reserve_commit() makes a momentum's own
+  /// room); otherwise like Delta::reserve().
   [[nodiscard]] virtual base::Result<std::size_t> reserve(std::size_t /*count*/,
                                                           std::size_t /*room*/,
                                                           bool /*has_momentum*/) {
     return std::size_t{0};
   }
-  /// The difference of x to a mirror, until the next call, or until one of them changes. With
+  /// The difference of x to a mirror, valid until the next call, or until one of them changes. With
   /// `hold`, the first choose() holds all of it back in the same pass, in single float32
-  /// operations, and x stays but for their rounding:
+  /// operations, and x stays the same except for their rounding:
   ///   x = y + r    r = keep r + gain (x - mirror)    y = x - r
-  /// and code() lets go of what its delta carries. For each of its elements:
+  /// and code() releases the part that its delta carries. For each of its elements:
   ///   x = y + r    r -= gain value    y = x - r
   [[nodiscard]] virtual DeltaSource& difference(MirrorId mirror,
                                                 const std::optional<HoldBack>& hold) = 0;
-  /// Checks and takes a delta that came. False, with `into` in any state, where its indices are not
+  /// Checks and takes a received delta. False, with `into` in any state, unless its indices are
   /// strictly rising numbers below size(), in codes that use up their bytes.
   [[nodiscard]] virtual base::Result<bool> decode(const CodedDelta& coded, Delta& into) = 0;
-  /// Of the difference of x to a mirror, over runs of kRun elements: number `first`, and each
-  /// `every` after it. Takes no room.
+  /// Sums for the difference of x to a mirror, over runs of kRun elements: number `first`, and
+  /// every `every`th after it. Takes no room.
   [[nodiscard]] virtual base::Result<Squares> squares(MirrorId mirror, std::size_t first,
                                                       std::size_t every) = 0;
 
-  /// Makes the room that it takes to commit this.
+  /// Makes the room for this commit.
   [[nodiscard]] virtual base::Status reserve_commit(const CommitStep& /*step*/) { return {}; }
-  /// One step after the other; reserve_commit() has made room for each.
+  /// Commits one step after the other; reserve_commit() has made room for each.
   [[nodiscard]] virtual base::Status commit(std::span<const CommitStep> steps) = 0;
 };
 

@@ -65,7 +65,7 @@ class Resolver {
   ~Resolver();
 
   [[nodiscard]] Loop& loop() noexcept { return loop_; }
-  /// Names that are being asked for.
+  /// Number of names being looked up.
   [[nodiscard]] std::size_t asking() const noexcept { return asking_; }
 
  private:

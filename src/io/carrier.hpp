@@ -50,7 +50,7 @@ class Carrier {
   [[nodiscard]] virtual std::uint64_t take_overhead_sent() noexcept = 0;
   [[nodiscard]] virtual std::uint64_t take_overhead_received() noexcept = 0;
 
-  /// Tears it down at once; what is in flight is lost. Idempotent.
+  /// Closes it at once; bytes in flight are lost. Idempotent.
   virtual void abort() = 0;
   /// After abort(): nothing uses it any more, and it may be destroyed.
   [[nodiscard]] virtual bool closed() const noexcept = 0;

@@ -3,10 +3,10 @@
 // A session begins with a preamble from each end:
 //
 //   offset  size  field
-//   0 1 version of the link protocol: wire::kMajorVersion
-//   1 1 purpose of the session: 0 a link of its own, 1 another carrier of a link
+//   0       1     version of the link protocol: wire::kMajorVersion
+//   1       1     purpose of the session: 0 a link of its own, 1 another carrier of a link
 //   2       6     zeros
-//   8 8 token of the link that gets another carrier; otherwise 0
+//   8       8     token of the link that gets another carrier; otherwise 0
 //
 // Cells follow, each with a header:
 //

@@ -5,8 +5,8 @@
 //
 //   offset  size  field
 //   0       4     number of the circuit on this link; the relay replaces it
-//   4 4 bytes of the other end that the sender has taken, modulo 2^32
-//   8 4 1: the circuit has ended; otherwise 0
+//   4       4     bytes of the other end that the sender has taken, modulo 2^32
+//   8       4     1: the circuit has ended; otherwise 0
 //   12      ..    bytes, at most kCircuitPieceMax
 //
 // An end sends at most kCircuitWindow that the other end has not taken, so at most that much waits

@@ -17,7 +17,7 @@
 // Of an offer, little-endian:
 //
 //   offset  size  field
-//   0 2 major version of UCX, 0 if it is not loaded yet
+//   0       2     major version of UCX, 0 if it is not loaded yet
 //   2       2     minor version
 //   4       2     release
 //   6       1     1: this end cannot use UCX

@@ -134,7 +134,7 @@ base::Result<std::unique_ptr<Lan>> Lan::create(Loop& loop, const Announcement& o
     return base::fail(base::ErrorCode::network, "cannot look for peers on UDP port {}: {}{}", port,
                       uv_strerror(status),
                       status == UV_EADDRINUSE
-                          ? "; another program has it for itself alone: end it, or use --join"
+                          ? "; another program does not share it: end it, or use --join"
                           : "");
   }
   lan->has_v6_ = lan->open(*lan->v6_, base::Ip::any_v6()) == 0;
@@ -280,7 +280,7 @@ std::string Lan::diagnosis() const {
   }
   if (malformed_ > 0) {
     return fmt::format(
-        "no peer answers, but {} datagrams on UDP port {} are no announcements of version {}: "
+        "no peer answers, but {} datagrams on UDP port {} are not announcements of version {}: "
         "another program, or another version of this one",
         malformed_, port_, int{kLanVersion});
   }

@@ -48,7 +48,7 @@ void MappingReports::take_line(const router::Line& line, base::Time now) {
        mapping.outer.ip.is_global()
            ? fmt::format("the router lets others in at {} (by {})", outer,
                          router::to_string(mapping.protocol))
-           : fmt::format("the router maps {} to this peer (by {}), which is no address of the "
+           : fmt::format("the router maps {} to this peer (by {}), which is not an address of the "
                          "internet: it is behind another router, or lies; others are not told",
                          outer, router::to_string(mapping.protocol)));
 }

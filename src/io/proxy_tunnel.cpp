@@ -49,7 +49,7 @@ std::string reason_of(std::uint8_t code) {
   constexpr std::array<const char*, 9> kReasons{
       "",
       "it failed",
-      "its rules do not allow that; ask whoever runs it",
+      "its rules do not allow that; ask its operator",
       "it does not reach that network",
       "it does not reach that host",
       "connection refused there",

@@ -58,7 +58,7 @@ struct TcpStream::Socket {
   bool ended = false;
   std::string error;
   base::Buffer inbox;
-  std::size_t received = 0;  ///< of the inbox; what follows is room to read into
+  std::size_t received = 0;  ///< of the inbox; the rest is room to read into
   std::size_t read_size = kReadMin;
 
   struct Write {

@@ -160,7 +160,7 @@ class TlsSession final : public Session {
     return established_ ? base::Status{} : advance();
   }
 
-  /// The next step of the handshake, as far as what was received allows.
+  /// The next step of the handshake, as far as the received bytes allow.
   base::Status advance() {
     if (!SSL_is_init_finished(ssl_.get())) {
       ERR_clear_error();
@@ -271,7 +271,7 @@ class TlsSession final : public Session {
     if (auto status = put(verdict); !status) return status;
     if (!admitted) {
       return base::fail(base::ErrorCode::secret, "{}",
-                        secret_ ? "the other end has not this swarm's secret"
+                        secret_ ? "the other end does not have this swarm's secret"
                                 : "the other end has a secret, and this swarm has none");
     }
     established_ = true;
@@ -281,16 +281,19 @@ class TlsSession final : public Session {
   base::Status take_verdict() {
     if (said_.front() != kAdmitted) {
       return base::fail(base::ErrorCode::secret, "{}",
-                        secret_ ? "the other end has not the secret of this peer's security.secret "
-                                  "(join, doctor: --secret FILE), but another one or none"
-                                : "the other end lets in only who has its swarm's secret: its file "
-                                  "must be security.secret here, too (join, doctor: --secret "
-                                  "FILE)");
+                        secret_
+                            ? "the other end does not have the secret of this peer's "
+                              "security.secret (join, doctor: --secret FILE), but another one or "
+                              "none"
+                            : "the other end lets in only peers with its swarm's secret: its file "
+                              "must be security.secret here, too (join, doctor: --secret "
+                              "FILE)");
     }
     const Proof expected = proof_of(Role::listener);
     if (CRYPTO_memcmp(said_.data() + 1, expected.data(), expected.size()) != 0) {
-      return base::fail(base::ErrorCode::secret,
-                        "the other end has not this swarm's secret, though it lets this peer in");
+      return base::fail(
+          base::ErrorCode::secret,
+          "the other end does not have this swarm's secret, though it lets this peer in");
     }
     established_ = true;
     return {};

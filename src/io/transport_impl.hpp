@@ -56,13 +56,13 @@ class Transport::Impl final : private CircuitLinks {
   struct Slot {
     std::uint32_t generation = 0;
     std::unique_ptr<Link> link;
-    /// What was reported to the handler.
+    /// Reported to the handler.
     bool up_reported = false;
     bool down_reported = false;
     bool accepted = false;  // by accept()
     Fabrics::Talk talk{};
     std::optional<base::Ip> came_from{};  ///< of a connection that came in
-    /// Who must be at the other end; nothing: anybody.
+    /// The peer that must be at the other end; if absent, any peer.
     std::optional<base::PeerId> expected{};
     std::optional<base::IpPort> punches{};  ///< where the dial from the listening port goes
     base::LinkId via{};                     ///< over a circuit: the link with the relay

@@ -357,7 +357,7 @@ base::Result<PortMapped> check_port_mapping(const std::string& listen, const std
   const auto at = resolve_now(*target);
   if (!at) return base::fail(at.error());
   if (at->ip.is_loopback()) {
-    return PortMapped{{}, "not asked for: nobody else reaches " + listen};
+    return PortMapped{{}, "not requested: no other machine reaches " + listen};
   }
   const auto listener = TcpListener::create(*loop, *at);
   if (!listener) return base::fail(listener.error());

@@ -33,8 +33,8 @@ inline constexpr std::uint32_t kLogEventsMissed = 64;
 inline constexpr std::size_t kLogTextBytesMax = 1024;  ///< of a field's text; the rest is cut off
 
 /// The log of one peer. event() may be called from any thread and does not fail: if the log cannot
-/// be written (a full disk), this is said once on stderr and training goes on; the log continues as
-/// soon as it can.
+/// be written (a full disk), this is reported once on stderr and training continues; the log
+/// continues as soon as it can.
 class Log {
  public:
   /// Appends to `dir`/log.jsonl. Error (ErrorCode::data): the file cannot be written.

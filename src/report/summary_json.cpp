@@ -64,14 +64,14 @@ class Reader {
     const Json* found = find(key);
     if (found == nullptr) return;
     if constexpr (std::is_same_v<T, std::string>) {
-      if (!found->is_string()) return complain(key, "is no text");
+      if (!found->is_string()) return complain(key, "is not text");
       value = found->template get<std::string>();
     } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-      if (!found->is_number_unsigned()) return complain(key, "is no whole number from 0 on");
+      if (!found->is_number_unsigned()) return complain(key, "is not a whole number of 0 or more");
       value = found->template get<std::uint64_t>();
     } else {
       if (found->is_null()) return;
-      if (!found->is_number()) return complain(key, "is no number");
+      if (!found->is_number()) return complain(key, "is not a number");
       value = found->template get<double>();
     }
   }
@@ -90,7 +90,7 @@ class Reader {
   void read_array(const char* key, std::size_t count_max, ReadOne read_one) {
     const Json* found = find(key);
     if (found == nullptr) return;
-    if (!found->is_array()) return complain(key, "is no array");
+    if (!found->is_array()) return complain(key, "is not an array");
     if (found->size() > count_max) return complain(key, "is too long");
     for (std::size_t i = 0; i < found->size() && !problem_; ++i) {
       Reader inner((*found)[i], fmt::format("{}{}[{}].", place_, key, i));

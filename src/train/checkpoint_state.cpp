@@ -97,8 +97,7 @@ std::string state_text(const StateFile& file) {
 base::Result<StateFile> parse_state(std::string_view text, const std::string& path) {
   const auto state = read_json(text, kStateDepthMax);
   if (!state) {
-    return fail(ErrorCode::data, "{}: is damaged: it is no JSON, or not of the depth of a state",
-                path);
+    return fail(ErrorCode::data, "{}: is damaged: it is not JSON, or is nested too deeply", path);
   }
   try {
     auto file = state_in(*state);

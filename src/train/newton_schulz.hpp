@@ -12,9 +12,9 @@ namespace starling::train {
 /// Work space for matrices up to a size. One thread at a time.
 ///
 /// Turns G = U S V^T approximately into U V^T: X = G / |G| (Frobenius), then five times
-/// X = a X + (b A + c A^2) X with A = X X^T, (a, b, c) = (3.4445, -4.7750, 2.0315) which brings
-/// singular values from 1/400 of |G| upwards to between 0.68 and 1.21, but not nearer to 1. A tall
-/// matrix is done from the other side, A = X^T X. In float32.
+///     X = a X + (b A + c A^2) X  with  A = X X^T,  (a, b, c) = (3.4445, -4.7750, 2.0315)
+/// This brings singular values from 1/400 of |G| upwards to between 0.68 and 1.21, but not nearer
+/// to 1. A tall matrix is done from the other side, A = X^T X. In float32.
 class NewtonSchulz {
  public:
   static constexpr int kIterations = 5;

@@ -67,7 +67,7 @@ base::Status check_names(const TensorFile& file, const compute::Graph& graph) {
   std::string text;
   if (!missing.empty()) text += lacks(missing);
   if (!extra.empty()) {
-    text += fmt::format("{}has tensors that the model has not: {}", text.empty() ? "" : "; ",
+    text += fmt::format("{}has tensors that the model lacks: {}", text.empty() ? "" : "; ",
                         listed(extra));
   }
   return fail(ErrorCode::data, "{}: {}", file.name(), text);

@@ -1,6 +1,6 @@
-// The metadata of a delta's frame, packed: deltas may be sent at every step, and the metadata of a
-// small one would otherwise be as large as the delta.
-// 1 byte which of the following are present: kSettled, kHash, ...
+// The metadata of a delta's frame, packed: deltas may be sent at every step, and a small one is
+// little larger than its metadata.
+//   1 byte   which of the following are present: kSettled, kHash, ...
 //   varint   exchange
 //   varint   samples
 //   1 byte   degree

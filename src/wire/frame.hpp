@@ -1,7 +1,7 @@
 // Frames, the units that a link carries. Layout, little-endian:
 //
 //   offset  size  field
-//   0 1 major version; any other than ours ends the link
+//   0       1     major version; any other than ours ends the link
 //   1       1     type; an unknown one is skipped
 //   2       2     size of the metadata in units of 8 bytes (messages.hpp; verified on receipt)
 //   4       4     bytes of payload (bulk data, checked by the code that understands it)

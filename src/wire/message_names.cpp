@@ -85,9 +85,9 @@ const char* to_string(CircuitRefusal reason) noexcept {
     case CircuitRefusal::none:
       return "no reason";
     case CircuitRefusal::off:
-      return "it relays for nobody";
+      return "it relays for no peer";
     case CircuitRefusal::full:
-      return "it has as many circuits as it takes";
+      return "it takes no more circuits";
     case CircuitRefusal::absent:
       return "it has no direct link with that member";
     case CircuitRefusal::busy:

@@ -252,8 +252,8 @@ enum class IntroduceKind : std::uint8_t {
   absent,  ///< from the third member: it has no link with that one
 };
 
-/// Two members come to a link through a third one, which passes these on between its links with
-/// them: it replaces the receiver by the sender, and adds the address that it sees.
+/// Two members get a link with the help of a third one. It passes these messages on between its
+/// links with them: it replaces the receiver by the sender, and adds the address that it sees.
 struct Introduce {
   IntroduceKind kind = IntroduceKind::none;
   bool passed_on = false;   ///< by the third member
@@ -275,7 +275,7 @@ enum class CircuitKind : std::uint8_t {
 enum class CircuitRefusal : std::uint8_t {
   none,
   off,       ///< the relay takes none
-  full,      ///< it has as many as it takes
+  full,      ///< it takes no more
   absent,    ///< it has no direct link with that member
   busy,      ///< asked too often
   unwanted,  ///< the other end refuses it

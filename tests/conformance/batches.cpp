@@ -1,4 +1,4 @@
-// What a program gives depends on the parameters, buffers, samples and seed of the call alone.
+// A program's results depend only on the parameters, buffers, samples and seed of the call.
 #include <algorithm>
 #include <cmath>
 
@@ -14,8 +14,8 @@ using namespace compute;
 
 namespace {
 
-/// A full batch in evaluation and in training, all of which is no number. What a later pass reads
-/// without having written it is then no number either, or is an index out of another pass.
+/// A full batch of NaN in evaluation and in training. Values that a later pass reads without having
+/// written them are then NaN, too, or an index from another pass.
 void leave_no_numbers(Program& program, State state, Samples samples) {
   for (auto* values : {&state.parameters, &state.buffers, &samples.samples, &samples.targets}) {
     std::ranges::fill(*values, std::nanf(""));

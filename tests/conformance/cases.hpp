@@ -15,16 +15,16 @@ namespace starling::conformance {
 // of the sum that they come from, not with its result. Float32 rounds to 6e-8: sums of some hundred
 // terms, and a few layers of them in a row, stay below a hundred times that.
 inline constexpr double kTolerance = 5e-6;
-/// Batch norm of features has as many values as samples; where they lie close together, it divides
-/// by what is left of their differences.
+/// Batch norm of features has one value per sample; if they lie close together, it divides by the
+/// small rest of their differences.
 inline constexpr double kToleranceOfFewValues = 2e-5;
 
 struct Case {
   std::string name;  ///< also of its file in stored/
   std::function<compute::Graph()> graph;
   double tolerance = kTolerance;
-  /// A step of training needs so many samples: of one alone the variance is not defined, of two
-  /// batch norm makes plus and minus one, whatever they are.
+  /// A step of training needs this many samples: for a single one the variance is not defined, and
+  /// batch norm turns any two into plus and minus one.
   std::uint32_t samples_min = 1;
 };
 

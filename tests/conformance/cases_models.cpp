@@ -130,7 +130,7 @@ Cases wide_cases() {
              .linear(5)
              .classify(5);
        }},
-      // The processor keeps what was there before a dropout whose input is needed again.
+      // The processor keeps the input of a dropout if it is needed again.
       {"wide_dropout",
        [] {
          return Network({2, 8, 8})

@@ -1,4 +1,4 @@
-// What is asked of every backend, one function a claim; each compiles the case on the device.
+// The requirements for every backend, one function per claim; each compiles the case on the device.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@ void matches_finite_differences(const std::string& device, const Case& item);
 /// Outputs and loss of evaluation, loss, gradient and buffers of training are PyTorch's.
 void matches_pytorch(const std::string& device, const Case& item);
 
-/// Fewer samples than compiled for give what a program compiled for that number gives.
+/// Fewer samples than the compiled number give the same results as a program compiled for them.
 void short_batch_is_a_batch_of_its_own(const std::string& device, const Case& item);
 
-/// A program gives the same bits again, whatever it did between, and so does another program.
+/// A program gives the same bits again after any other work, and so does another program.
 void same_bits_twice(const std::string& device, const Case& item);
 
-/// Two threads compute what one does.
+/// Two threads compute the same as one.
 void two_threads_agree(const std::string& device, const Case& item);
 
 /// The losses of a run are PyTorch's; twice the run is the same bits. For run_cases.
 void run_matches_pytorch(const std::string& device, const Case& item);
 
-/// What follows concerns devices with memory of their own.
+/// The following is for devices with their own memory.
 /// Steps of a replica that lives on the device leave what steps of one in the processor's memory
 /// do: parameters, the update rule's state, losses. For run_cases.
 void resident_steps_are_those_of_the_host(const std::string& device, const Case& item);

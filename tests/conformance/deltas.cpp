@@ -45,11 +45,11 @@ class Memories {
     is_set_ = true;
   }
 
-  /// The same from both: bytes and what they say, or an error; and the same is held back.
+  /// The same from both: bytes and their decoded form, or an error; and the same is held back.
   base::Result<base::Buffer> encode(const Options& options,
                                     const std::optional<ReplicaMemory::HoldBack>& hold = {}) {
     base::Buffer bytes[2];
-    base::Buffer again[2];  // of what is held back by then, from the same difference
+    base::Buffer again[2];  // from the same difference, as held back by then
     base::Status encoded[2];
     std::vector<float> trained[2];
     for (std::size_t at = 0; at < 2; ++at) {
@@ -155,7 +155,7 @@ void deltas_are_those_of_the_host(const std::string& device) {
             BOOST_TEST(memories.decode(bytes));
             const ReplicaMemory::HoldBack hold{.keep = 0.75F, .gain = 0.2F};
             BOOST_TEST((need(memories.encode(options, hold)) == bytes));
-            // Once more, of what is held back now.
+            // Once more, with the part held back now.
             BOOST_TEST(memories.decode(need(memories.encode(options, hold))));
             BOOST_TEST(memories.decode(need(memories.encode({.density = 1, .bits = bits}))));
           }
@@ -166,7 +166,7 @@ void deltas_are_those_of_the_host(const std::string& device) {
 }
 
 void deltas_of_large_replicas_are_those_of_the_host(const std::string& device) {
-  // On a GPU so many that its kernels take rounds, copies several pieces, and codes several blocks.
+  // On a GPU enough that its kernels take rounds, copies several pieces, and codes several blocks.
   const compute::Graph graph = device.starts_with("cuda:") ? layers(3000, 6600) : layers(600, 500);
   constexpr std::uint64_t kSeed = 74;
   base::Rng rng(kSeed);

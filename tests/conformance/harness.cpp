@@ -36,7 +36,7 @@ std::unique_ptr<Program> compile(const std::string& device, const Graph& graph, 
 }
 
 Step train(Program& program, const State& state, const Batch& batch, std::uint64_t seed) {
-  // What lay in the gradient before must not show.
+  // The gradient's old content must not show.
   Step step{.gradient = std::vector<float>(state.parameters.size(), 99.0F),
             .buffers = state.buffers};
   step.loss =

@@ -1,4 +1,4 @@
-// What the checks share: running a program, and comparing what it gives.
+// Common parts of the checks: running a program, and comparing its results.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace starling::conformance {
 
 /// The CUDA backend's plans and kernels on the processor.
 inline constexpr char kHostDevice[] = "cuda_plan_on_cpu";
-/// What follows a device's name where Precision::bfloat16 is meant: "cpu_bf16".
+/// The suffix of a device's name for Precision::bfloat16: "cpu_bf16".
 inline constexpr std::string_view kRounded = "_bf16";
 [[nodiscard]] bool rounds(const std::string& device);
 
@@ -29,7 +29,7 @@ inline constexpr std::string_view kRounded = "_bf16";
                                                         std::uint32_t batch,
                                                         std::uint32_t threads = 1);
 
-/// What a step of training leaves.
+/// The results of a training step.
 struct Step {
   float loss = 0;
   std::vector<float> gradient;

@@ -99,7 +99,7 @@ void add_resident_claims(ut::test_suite& suite, const std::string& device,
   }
 }
 
-/// A device's name without what means something else to --run_test.
+/// A device's name without characters that are special for --run_test.
 std::string suite_named(std::string device) {
   std::ranges::replace(device, ':', '_');
   return device;

@@ -1,4 +1,4 @@
-// Builds the graph of a case; what does not fit fails the test.
+// Builds the graph of a case; an error fails the test.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Against what PyTorch computed in double precision.
+// Against PyTorch's results in double precision.
 #include <utility>
 
 #include <boost/test/unit_test.hpp>
@@ -72,7 +72,7 @@ void run_matches_pytorch(const std::string& device, const Case& item) {
 }
 
 void reference_matches_pytorch(const Case& item) {
-  constexpr double kRounding = 1e-7;  // of what is stored
+  constexpr double kRounding = 1e-7;  // of the stored results
   const Graph graph = item.graph();
   const Stored stored = read_stored(item.name, graph);
   const auto check = [&](const Doubles& values, const std::vector<float>& expected,

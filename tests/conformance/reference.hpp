@@ -1,5 +1,5 @@
-// A plain network in double precision, straight from the definitions in compute/graph.hpp: what
-// backends must agree with.
+// A plain network in double precision, straight from the definitions in compute/graph.hpp: backends
+// must agree with it.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ using Doubles = std::vector<double>;
 
 enum class Mode { evaluation, training };
 
-/// What a pass over a batch of `count` samples gives.
+/// The results of a pass over a batch of `count` samples.
 struct Reference {
   Doubles outputs;          ///< count x Graph::outputs()
   double loss = 0;          ///< mean
@@ -23,7 +23,7 @@ struct Reference {
   Doubles buffers;          ///< after the pass
 };
 
-/// `seed` decides what a training pass drops.
+/// `seed` determines the values that a training pass drops.
 [[nodiscard]] Reference run_reference(const compute::Graph& graph, const Doubles& parameters,
                                       const Doubles& buffers, const compute::Batch& batch,
                                       std::size_t count, Mode mode, std::uint64_t seed);

@@ -80,7 +80,7 @@ void exchanges_agree(const std::string& device, const Graph& graph, float lambda
   }
   twins.train(rng, 0.1F);
   for (std::uint64_t t = 1; t <= 4; ++t) {
-    // The last one takes all; what it leaves is the same everywhere but for rounding.
+    // The last one takes all; its results are the same everywhere except for rounding.
     const delta::Options options{.density = t == 4 ? 1.0 : 0.01 * static_cast<double>(t)};
     BOOST_TEST_CONTEXT("seed " << kSeed << ", exchange " << t) {
       exchange_with(twins, neighbours, options, t, rng);
@@ -146,7 +146,7 @@ std::unique_ptr<train::Trainer> trainer(const std::string& device, const Graph& 
   return std::make_unique<train::Trainer>(need(train::Trainer::create(*backend, graph, config)));
 }
 
-/// Trainers that have parameters here and there, and what must be the same of both.
+/// Trainers with parameters on the host and on the device, and the values that must be equal.
 class Trained {
  public:
   Trained(const std::string& device, const Graph& graph, const train::Config& config,
@@ -228,7 +228,7 @@ void steps_agree(const std::string& device, const Graph& graph, const train::Con
   for (int step = 0; step < kSteps; ++step) {
     const Batch batch = samples.view(0, step % 2 == 0 ? config.batch : config.batch - 1);
     const float lr = 0.01F / static_cast<float>(1 + step);
-    // Told what comes next, not told, and told what does not come.
+    // With the right next batch, without one, and with a wrong one.
     const Batch next = samples.view(0, step % 2 == 0 ? config.batch - 1 : config.batch);
     const Batch* const told[] = {&next, nullptr, &batch};
     trained.step(batch, told[step % 3], lr, static_cast<std::uint64_t>(step));
@@ -266,7 +266,7 @@ Graph regression() {
 }
 
 void failed_steps_agree(const std::string& device, const train::Config& config) {
-  // What comes in by a weight this small gets a gradient that is larger by as much.
+  // The input of a weight this small gets a gradient that is larger in proportion.
   const std::vector<float> parameters{1e-37F, 0, 0, 1, 1, 0, 0, 1};
   Samples samples{.samples = {0, 1, 0, 0.5F, 0, -1, 0, 2},
                   .targets = {0.5F, 0.5F, 0, 1, 1, 0, -1, 0},

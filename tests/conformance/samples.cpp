@@ -29,7 +29,7 @@ float bound(const Tensor& tensor) {
   }
 }
 
-/// What lies around one in a network that trains.
+/// Values around one, as in a network that trains.
 bool is_factor(TensorKind kind) {
   return kind == TensorKind::scale || kind == TensorKind::running_variance;
 }

@@ -11,7 +11,7 @@
 
 namespace starling::conformance {
 
-/// Owns what a Batch shows.
+/// Owns the data of a Batch.
 struct Samples {
   std::vector<float> samples;
   std::vector<std::int32_t> tokens;

@@ -32,7 +32,7 @@ struct StoredRun {
   std::vector<float> losses;  ///< one a step
 };
 
-/// Reads the file of that name; what is wrong with it fails the test.
+/// Reads the file of that name; an error in it fails the test.
 [[nodiscard]] Stored read_stored(const std::string& name, const compute::Graph& graph);
 [[nodiscard]] StoredRun read_run(const std::string& name, const compute::Graph& graph);
 

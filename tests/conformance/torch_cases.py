@@ -1,7 +1,7 @@
-"""The cases of this suite as PyTorch networks; tools/make-conformance stores what they give.
+"""The cases of this suite as PyTorch networks; tools/make-conformance stores their results.
 
-A function here stands for the one of the same name in cases_*.cpp and gives (name, input, network,
-loss), where there is a run also its rate.
+A function here matches the one with the same name in cases_*.cpp and returns (name, input, network,
+loss), and also the rate if there is a run.
 """
 import struct
 
@@ -115,7 +115,7 @@ class GlobalAveragePool(nn.Module):
 
 
 class At(nn.Module):
-    """The op takes an earlier op's result in place of the last one's: GraphBuilder::seek."""
+    """The op takes an earlier op's result instead of the last one's: GraphBuilder::seek."""
 
     def __init__(self, value, op):
         super().__init__()

@@ -1,4 +1,4 @@
-// Attention in one call, on the processor: what FusedAttention says, step by step.
+// Attention in one call, on the processor: FusedAttention's formulas, step by step.
 #pragma once
 
 #include "cuda/kernels/attention.hpp"

@@ -1,5 +1,5 @@
-// The CUDA backend's plans and kernels on the processor: everything of it that is not CUDA itself
-// is held to the same claims where there is no GPU.
+// The CUDA backend's plans and kernels on the processor: everything except CUDA itself is held to
+// the same claims without a GPU.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace starling::cuda_on_cpu {
 
-/// What a program asked of its queue.
+/// A program's calls to its queue.
 struct Calls {
   std::size_t lists = 0;        ///< of work, run
   std::size_t kernels = 0;      ///< run beside them
-  std::size_t waits = 0;        ///< for what is copied out
-  std::size_t allocations = 0;  ///< that were asked for, whether or not there was room
+  std::size_t waits = 0;        ///< for copies out
+  std::size_t allocations = 0;  ///< requested, whether or not there was room
 };
 
 /// A device's faults.

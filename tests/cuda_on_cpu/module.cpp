@@ -1,5 +1,5 @@
-// A module for the program in place of the CUDA module: its "cuda:0" is the processor. Tests run
-// real peers with it, which then have their replicas in a device's memory as far as they can tell.
+// A module that replaces the CUDA module: its "cuda:0" is the processor. Tests run real peers with
+// it, which then believe that their replicas are in a device's memory.
 #include "compute/module.hpp"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What kernels of rows run with on the processor (shared.hpp says what a team is).
+// The team of row kernels on the processor (shared.hpp defines teams).
 #pragma once
 
 #include <cstddef>

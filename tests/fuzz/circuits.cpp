@@ -1,6 +1,6 @@
-// libFuzzer: any bytes as what links bring for circuits, whose ends or relay this peer is, while
-// they are opened, ended, and lose their links. Each circuit ends once, and what waits for a link
-// is bounded.
+// libFuzzer: any bytes as links' frames for circuits, whose ends or relay this peer is, while they
+// are opened, ended, and lose their links. Each circuit ends once, and the bytes that wait for a
+// link are bounded.
 #include "io/circuits.hpp"
 
 #include <algorithm>
@@ -83,7 +83,7 @@ class World {
   void relay() {
     const base::LinkId a = link();
     const base::LinkId b = link();
-    if (a == b) return;  // of one link with itself nobody asks for a circuit
+    if (a == b) return;  // a circuit never joins a link with itself
     ++begun_;
     circuits_.relay(a, number(), b, number(), now_);
   }

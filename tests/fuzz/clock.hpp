@@ -1,4 +1,4 @@
-// Virtual time for a core that is fuzzed, and what must hold of it at any moment.
+// Virtual time for a fuzzed core, and the core's invariants.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace starling::fuzz {
 
-/// Deadlines of one input; what comes behind them is left out, or some inputs would take minutes.
+/// The most deadlines of one input; the rest is left out, since some inputs would take minutes.
 inline constexpr std::size_t kTurnsMax = 1000;
 /// Deadlines at one moment: a core that still has another one never comes to an end.
 inline constexpr std::size_t kAtOnceMax = 500;

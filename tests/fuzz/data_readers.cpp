@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as a file of samples, of text or of a checkpoint. What is not refused must
-// be sound.
+// libFuzzer: any bytes as a file of samples, of text or of a checkpoint. Accepted files must be
+// sound.
 // The first byte chooses the reader.
 #include <algorithm>
 #include <cmath>
@@ -64,8 +64,8 @@ void fuzz_safetensors(base::ByteView bytes) {
   }
 }
 
-/// Any text; then a state that the bytes make: what was written is read again. Without a hash that
-/// is right, nothing behind it would be looked at.
+/// Any text; then a state made from the bytes: it is written and read again. Without a correct
+/// hash, the parts after it would not be checked.
 void fuzz_state(base::ByteView bytes) {
   (void)train::parse_state(base::text_of(bytes), "");
   const auto take = [&bytes](auto value) {

@@ -1,6 +1,6 @@
-// libFuzzer: any bytes as a delta or a keyframe of a peer. What is not refused must be sound.
-// The first byte chooses the size of the replica, the rest is the payload; and it is a difference,
-// four bytes a value, which the other end must get as it was sent.
+// libFuzzer: any bytes as a delta or a keyframe of a peer. Accepted ones must be sound. The first
+// byte chooses the size of the replica, the rest is the payload; and it is also a difference, four
+// bytes per value, which must arrive at the other end unchanged.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

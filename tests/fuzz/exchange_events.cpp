@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as what happens to a peer's exchange: neighbours, what they send, steps, the
-// outcomes of jobs on a real replica, which may fail. Whatever comes, it keeps to its limits, names
+// libFuzzer: any bytes as events for a peer's exchange: neighbours, their messages, steps, the
+// outcomes of jobs on a real replica, which may fail. For any events, it keeps to its limits, names
 // links that the replica has, and says nothing that others refuse.
 #include <algorithm>
 #include <array>
@@ -165,8 +165,8 @@ class World {
     });
   }
 
-  // Jobs go to the replica's owner, wait there, are run, and what came of them goes back: all of
-  // that takes its time, and other things happen meanwhile.
+  // Jobs go to the replica's owner, wait there, are run, and their outcomes go back: all of this
+  // takes time, and other events happen meanwhile.
   void hand_over() {
     if (port_.empty()) return;
     Job job = std::move(port_.front());
@@ -194,7 +194,7 @@ class World {
     }
   }
 
-  /// As a device without room for what a job needs does: it leaves all as it is.
+  /// Like a device without room for a job: it changes nothing.
   void fail_a_job() {
     while (!port_.empty()) hand_over();
     const std::vector<Job> due = queue_.take(step_);
@@ -236,7 +236,7 @@ class World {
     for (Action& action : out) {
       std::visit([this](auto& value) { perform(value); }, action);
     }
-    // The peer ends a link at once where that is asked for.
+    // The peer ends a link at once if requested.
     for (const base::PeerId& peer : std::exchange(banned_, {})) {
       if (neighbours_.erase(peer) == 1) give(NeighbourDown{peer, true});
     }

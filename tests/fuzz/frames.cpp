@@ -23,7 +23,7 @@ struct Read {
   bool failed = false;
 };
 
-/// Pieces of so many bytes.
+/// Pieces of this many bytes.
 Read read_all(base::ByteView stream, std::size_t piece) {
   Read read;
   wire::FrameReader reader(kPayloadMax);

@@ -1,6 +1,6 @@
-// libFuzzer: any bytes as what a client sends to the control port, over a socket, in pieces.
-// Whatever comes, there is one answer or none, and the connection ends. What the port serves is of
-// the request, and no page of somebody else may change anything.
+// libFuzzer: any bytes as a client's input to the control port, over a socket, in pieces. For any
+// input, there is one answer or none, and the connection ends. The port serves only the request,
+// and pages of other sites may not change anything.
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a fuzzer's bytes are read as, piece by piece; zeros when there are none left.
+// Reads a fuzzer's bytes as values, piece by piece; zeros when there are none left.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class Input {
   /// From 0 to `most`, of one byte.
   [[nodiscard]] std::size_t at_most(std::size_t most) { return take<std::uint8_t>() % (most + 1); }
   [[nodiscard]] bool flag() { return at_most(1) == 1; }
-  /// For what would lead away from everything else; never when there are no bytes left.
+  /// For choices that would lead away from everything else; never true when no bytes are left.
   [[nodiscard]] bool rarely() { return at_most(31) == 31; }
   /// From 0 to `most`, rarely any.
   [[nodiscard]] std::uint64_t number(std::size_t most) {

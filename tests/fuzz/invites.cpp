@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as what a person types or pastes: an invite, an address, a proxy, a range of
-// ports. What is taken comes out the same when it is written and read again.
+// libFuzzer: any bytes as a person's input: an invite, an address, a proxy, a range of ports.
+// Accepted input stays the same when it is written and read again.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,6 @@
-// libFuzzer: any bytes as datagrams that a peer hears on its network, some of them with a checksum
-// that is right. What is told of them is of others of the same run, each with an address to dial;
-// and no more senders are remembered than a limit says.
+// libFuzzer: any bytes as datagrams that a peer hears on its network, some of them with a correct
+// checksum. Only others of the same run are reported, each with an address to dial; and the number
+// of remembered senders stays within its limit.
 #include "io/lan.hpp"
 
 #include <algorithm>

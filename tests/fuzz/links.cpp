@@ -1,6 +1,6 @@
-// libFuzzer: any bytes as what the other end of a link does, below frames: cells on one carrier or
-// several, which come, break and end. Whatever comes, the link goes on or ends with a reason, keeps
-// no more than it may, and what it writes itself are whole cells.
+// libFuzzer: any bytes as actions of the other end of a link, below frames: cells on one carrier or
+// several, which come, break and end. For any input, the link goes on or ends with a reason, keeps
+// within its limits, and writes only whole cells itself.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -64,7 +64,7 @@ class World {
   using Step = void (World::*)();
   struct Carried {
     std::shared_ptr<Pipe> pipe;
-    std::size_t unread = kPrefaceSize + kPreambleSize;  ///< of what comes before the cells
+    std::size_t unread = kPrefaceSize + kPreambleSize;  ///< bytes before the cells
     CellReader reader{};
   };
 
@@ -83,7 +83,7 @@ class World {
                                        std::make_unique<MemoryCarrier>(carried_.back().pipe, 1),
                                        make_plain_session(Role::listener, id_of(1)), Preamble{});
   }
-  // What opens a session, which may be another peer's or cut short.
+  // The opening of a session, which may be another peer's or cut short.
   void greet() {
     base::Buffer said;
     make_plain_session(Role::dialer, id_of(input_.rarely() ? 3 : 2))->output(said);

@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as what happens to a peer's membership: links, messages, dials without an
-// outcome, time. Whatever comes, it keeps to its limits, speaks on links that there are, and says
+// libFuzzer: any bytes as events for a peer's membership: links, messages, dials without an
+// outcome, time. For any events, it keeps to its limits, sends only on existing links, and says
 // nothing that others refuse.
 #include <array>
 #include <cstddef>
@@ -202,7 +202,7 @@ class World {
   void perform(const MembersChanged&) {}
   void perform(const base::Notice& said) { ASSERT(!said.text.empty()); }
 
-  /// As the peer does, and whoever asks it for its status.
+  /// Like the peer, and like requests for its status.
   void look() const {
     ASSERT(core_.neighbours(clock_.now()).size() >= neighbours_.size());
     ASSERT(core_.addresses_of_others().size() <= kRememberedMax);

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kItemsMax = 4;
 constexpr std::size_t kBytesMax = 200;
 constexpr std::uint8_t kPlainMax = 200;  ///< numbers up to it are in each byte of an id
-/// Strangers in all have other numbers than those who have links.
+/// Strangers always have other numbers than peers with links.
 constexpr std::size_t kStrangersFrom = 256;
 constexpr std::size_t kPayloadMax = std::size_t{1} << 20;
 
@@ -99,7 +99,8 @@ void MessageSource::note(Id to, const wire::Message& said) {
   if (const auto* ask = std::get_if<wire::Circuit>(&said)) told.circuit = ask->number;
 }
 
-// As somebody answers who keeps to the protocol, where that is not left out, and often enough else.
+// Often the answer of a peer that keeps to the protocol, unless that is left out; otherwise
+// something else.
 std::optional<wire::Message> MessageSource::answer(Id from, const wire::Message& said) {
   if (input_.at_most(3) == 0) return std::nullopt;
   return std::visit([&](const auto& message) { return answer_to(from, message); }, said);
@@ -203,7 +204,7 @@ wire::Message MessageSource::gossip(Id) {
   return message;
 }
 
-// As many as a message holds: so a few of these come to what a peer keeps at most.
+// As many as a message holds: so a few of these reach a peer's limits.
 wire::Message MessageSource::crowd(Id from) {
   if (!input_.rarely()) return heartbeat(from);
   wire::Gossip gossip;
@@ -339,7 +340,7 @@ wire::Message MessageSource::delta(Id from) {
   return delta;
 }
 
-// Of a ring of two a piece fits what was sent, if it is of the other part.
+// In a ring of two, a piece fits the sent one if it is of the other part.
 wire::Message MessageSource::reduce(Id from) {
   wire::Reduce reduce = told_[from].reduce;
   constexpr std::size_t kWishes = 2;  // elements that a seat in a ring adds

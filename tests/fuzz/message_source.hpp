@@ -1,5 +1,5 @@
-// What other peers may say to the one that is fuzzed: messages of a sound form, with values that
-// are anything the form allows, or what fits the messages that they were sent.
+// Messages of other peers to the fuzzed one: well-formed, with any values that the form allows, or
+// with values that fit the messages that they got.
 #pragma once
 
 #include <array>
@@ -41,14 +41,15 @@ class MessageSource {
   /// `input` outlives this.
   MessageSource(Input& input, const Options& options) : input_(input), options_(options) {}
 
-  // What `from` says; each is sound in form.
+  // Messages of `from`; each is well-formed.
   [[nodiscard]] wire::Message any(const base::PeerId& from);
   [[nodiscard]] wire::Message of_membership(const base::PeerId& from);
   [[nodiscard]] wire::Message of_exchange(const base::PeerId& from);
-  /// An answer to what the fuzzed peer said to `from`; nothing where none is due, and sometimes.
+  /// An answer to the fuzzed peer's message to `from`; nothing if none is due, and sometimes
+  /// anyway.
   [[nodiscard]] std::optional<wire::Message> answer(const base::PeerId& from,
                                                     const wire::Message& said);
-  /// What it said is the ground for what fits.
+  /// The peer's messages determine the values that fit.
   void note(const base::PeerId& to, const wire::Message& said);
 
   /// Of one of the others, signed by it, though rarely its own.
@@ -60,7 +61,7 @@ class MessageSource {
 
  private:
   using Id = const base::PeerId&;
-  /// What one of the others was told last.
+  /// The last messages to one of the others.
   struct Told {
     base::ExchangeNumber exchange{1};
     wire::LinkOpen open{};

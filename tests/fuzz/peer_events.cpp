@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as what happens to a whole peer, or to a relay: links, messages, dials,
-// circuits, the outcomes of jobs, time. Whatever comes, the core goes on and keeps to its limits,
+// libFuzzer: any bytes as events for a whole peer, or for a relay: links, messages, dials,
+// circuits, the outcomes of jobs, time. For any events, the core goes on and keeps to its limits,
 // says nothing that others refuse, and nothing at all once it has finished.
 #include <algorithm>
 #include <array>
@@ -220,7 +220,7 @@ class World {
   membership::LossReason any_reason() {
     return input_.one_from(membership::LossReason::reset, membership::LossReason::relay);
   }
-  // What lies over a link ends behind it.
+  // Links over a link end after it.
   void end(base::LinkId link, membership::LossReason reason) {
     if (links_.erase(link) == 1) give(LinkDown{link, reason, "gone"});
     while (true) {
@@ -364,7 +364,7 @@ class World {
   }
   void perform(const EndCircuit& end) { ended_.push_back(end); }
 
-  // What the core closed or ended is over a moment later.
+  // Links that the core closed or ended are over a moment later.
   void end_what_is_closed() {
     for (const EndCircuit& end : std::exchange(ended_, {})) {
       const auto at = std::ranges::find_if(circuits_, [&](const Circuit& circuit) {

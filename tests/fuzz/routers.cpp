@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as what a router answers about a port, what the process that asks it tells
-// the peer, and what a proxy says before it connects. All of them are strangers.
+// libFuzzer: any bytes as a router's answers about a port, as reports to the peer of the process
+// that asks it, and as a proxy's answers before it connects. All of them are strangers.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -21,7 +21,7 @@ void read(const std::string& text, bool embedded) {
   ASSERT(again.has_value() && *again == *run_file && runfile::to_toml(*again) == written);
   ASSERT(runfile::target_samples(*run_file, 1000) > 0);
   static_cast<void>(runfile::named_files(*run_file));
-  if (embedded) return;  // its run file is handed to nobody
+  if (embedded) return;  // its run file is not given out
   const std::string shared = runfile::shared_toml(*run_file);
   ASSERT(runfile::parse_run_file(shared, "run.toml").has_value());
   const std::string canonical = runfile::canonical(*run_file, {});

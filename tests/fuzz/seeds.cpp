@@ -54,7 +54,7 @@ std::vector<std::uint8_t> random_bytes(std::uint64_t seed, std::size_t count) {
 
 std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-// Some of what comes of random bytes, a few of each kind of message.
+// Some messages from random bytes, a few of each kind.
 std::vector<wire::Message> some_messages() {
   constexpr std::size_t kOfAKind = 3;
   std::map<std::size_t, std::vector<wire::Message>> kinds;
@@ -98,7 +98,7 @@ std::string frame_part(const wire::Frame& frame) {
 }
 
 void add_messages(Seeds& seeds) {
-  std::string stream(1, '\x10');  // pieces of so many bytes, and one
+  std::string stream(1, '\x10');  // pieces of this many bytes, and one more
   std::size_t number = 0;
   for (const wire::Message& message : some_messages()) {
     const wire::Frame frame = frame_of(message);
@@ -157,7 +157,7 @@ void add_texts(Seeds& seeds) {
   seeds.add("run_files", "all-keys", runfile::to_toml({}));
 }
 
-// As routers.cpp reads it: which stranger, and what it says.
+// As routers.cpp reads it: the stranger, and its bytes.
 void add_routers(Seeds& seeds) {
   using namespace std::string_literals;
   using namespace io::router;
@@ -174,7 +174,7 @@ void add_routers(Seeds& seeds) {
   seeds.add("routers", "http", "\3\2\0\x3fHTTP/1.1 200 Connection established\r\n\r\n"s);
 }
 
-// As http.cpp reads it: bytes of a piece, and what is sent.
+// As http.cpp reads it: bytes of a piece, and the input.
 void add_http(Seeds& seeds) {
   const std::string whole = "\xff\x0f";
   seeds.add("http", "get", whole + "GET /status?x=1 HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n");
@@ -188,7 +188,7 @@ void add_http(Seeds& seeds) {
                 "0\r\n\r\nGET / HTTP/1.1\r\n\r\n");
 }
 
-// What happens to a core has no format of its own.
+// Events for a core have no format of their own.
 void add_events(Seeds& seeds) {
   for (const char* fuzzer :
        {"membership_events", "exchange_events", "peer_events", "circuits", "lan", "links"}) {

@@ -1,4 +1,4 @@
-// A peer's control port that answers what a test wants.
+// A peer's control port with a test's answers.
 #pragma once
 
 #include <initializer_list>
@@ -10,7 +10,7 @@ namespace starling::integration {
 
 class Answers {
  public:
-  /// JSON, by the path that is asked for.
+  /// JSON, by the requested path.
   Answers(std::initializer_list<std::pair<const char*, std::string>> answers);
   Answers(const Answers&) = delete;
   Answers& operator=(const Answers&) = delete;

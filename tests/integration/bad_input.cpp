@@ -1,4 +1,4 @@
-// What people and strangers get wrong: a clear message, the right exit code, peers that go on.
+// Errors of people and strangers: a clear message, the right exit code, peers that go on.
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -35,7 +35,7 @@ class Socket {
   Socket& operator=(const Socket&) = delete;
   ~Socket() { close(handle_); }
 
-  /// Takes a free port; nobody listens there until listen().
+  /// Takes a free port, without listening until listen().
   [[nodiscard]] std::uint16_t bind_any() {
     sockaddr_in at = loopback(0);
     BOOST_REQUIRE(bind(handle_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
@@ -48,7 +48,7 @@ class Socket {
     const sockaddr_in at = loopback(port);
     BOOST_REQUIRE(connect(handle_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
   }
-  /// Takes one connection, reads what comes first and writes this.
+  /// Takes one connection, reads the first bytes and writes this.
   void answer(const std::string& bytes) {
     const int taken = accept(handle_, nullptr, nullptr);
     BOOST_REQUIRE(taken >= 0);

@@ -1,4 +1,4 @@
-// `starling check`: what a run file asks for, before anything is started.
+// `starling check`: the needs of a run file, before anything is started.
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -107,12 +107,12 @@ BOOST_AUTO_TEST_CASE(deltas_and_a_ring_are_counted) {
     return Copies{bytes["deltas"].get<std::uint64_t>() / copy,
                   bytes["ring"].get<std::uint64_t>() / copy};
   };
-  // An index and a value of each element: what was found and chosen, and two deltas a link.
+  // An index and a value for each element: found and chosen ones, and two deltas per link.
   BOOST_TEST((memory_in("dense") == Copies{20, 0}));
   BOOST_TEST((memory_in("none") == Copies{0, 0}));
   // All but the middle of a star have one link.
   BOOST_TEST((memory_in("dense", "swarm.hub=peer-1") == Copies{8, 0}));
-  // Gradients that are averaged, the last means, and what came early.
+  // Gradients to average, the last means, and early messages.
   BOOST_TEST((memory_in("allreduce") == Copies{0, 3}));
   BOOST_TEST((memory_in("local") == Copies{0, 3}));
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What is made of the table of commands: --help, the manual page and completion know the same
+"""The products of the table of commands: --help, the manual page and completion know the same
 commands and options. The last line is "N passed, N failed, N skipped".
 """
 import re
@@ -65,7 +65,7 @@ class TheTableOfCommands(unittest.TestCase):
         return re.search(rf"^{start}.*?(?=^\.S[SH] |\Z)", self.page, re.MULTILINE | re.DOTALL)[0]
 
     def complete(self, *words):
-        """What bash offers for the last word."""
+        """Bash's completions for the last word."""
         script = ('source /dev/stdin <<<"$1"; shift; COMP_WORDS=("$@"); '
                   'COMP_CWORD=$(($# - 1)); _starling; printf "%s\\n" "${COMPREPLY[@]}"')
         result = run("bash", "-uc", script, "bash", self.bash, "starling", *words)

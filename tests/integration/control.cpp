@@ -1,4 +1,4 @@
-// Asking a running peer, and telling it what to do.
+// Questions and orders to a running peer.
 #include <algorithm>
 #include <string>
 #include <thread>

@@ -43,7 +43,7 @@ struct Data {
     const Ended ended = run(folder, arguments);
     BOOST_TEST_REQUIRE(ended.code.value_or(-1) == 0, ended.err);
   }
-  /// The loss of a peer that trains what the file says.
+  /// The loss of a peer that trains with this file.
   double trained(const std::string& run_file) {
     ran({"up", run_file, "--name", "peer", "--dir", folder / "peer", "--listen", "127.0.0.1:0"});
     return report::read_peer_summary(folder / "peer").value().loss.value();
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_vocabulary_is_not_learned_from_nothing) {
   BOOST_TEST(ended.code.value_or(-1) == 3);
   BOOST_TEST(has(ended.err, "empty.txt: the text is empty"), ended.err);
   BOOST_TEST(!std::filesystem::exists(folder / "v.json"));
-  // Where it is to go is looked at before the text.
+  // The target is checked before the text.
   const Ended nowhere = run(folder, {"data", "train-vocabulary", folder / "empty.txt", "--size",
                                      "300", "--out", folder / "none/v.json"});
   BOOST_TEST(nowhere.code.value_or(-1) == 3);
@@ -126,7 +126,7 @@ path = ")" + folder.path() + R"("
 lr = 0.05
 )");
   BOOST_TEST(trained(folder / "run.toml") < 0.01);  // the mean of y squared is 0.11
-  // Targets are no labels: nothing is right or wrong.
+  // Targets are not labels: nothing is right or wrong.
   const auto summary = report::read_peer_summary(folder / "peer").value();
   BOOST_TEST(!summary.accuracy.has_value());
   BOOST_TEST_REQUIRE(!summary.history.empty());
@@ -166,7 +166,7 @@ path = ")" + folder.path() + "\"\n");
   BOOST_TEST(has(peer.process().err(), "became shorter while it was in use"), peer.process().err());
 }
 
-// Each peer has seen one half of a function, and is asked for the other.
+// Each peer has seen one half of a function, and is evaluated on the other.
 BOOST_AUTO_TEST_CASE(peers_learn_from_each_other_s_private_data) {
   const char* const names[] = {"below", "above"};
   for (int peer = 0; peer < 2; ++peer) {
@@ -220,7 +220,7 @@ steps_per_second = 2000
   const auto above = start(names[1], below->address());
   for (Peer* peer : {below.get(), above.get()}) {
     BOOST_TEST_REQUIRE(peer->process().wait().value_or(-1) == 0, peer->process().err());
-    // The mean of y squared is 0.33; what each has seen, continued, is 1.3 off.
+    // The mean of y squared is 0.33; continuing only the seen half is 1.3 off.
     BOOST_TEST(peer->summary().loss.value() < 0.01);
   }
 }

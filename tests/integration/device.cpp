@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_neighbour_whose_deltas_have_no_room_there_ends_its_link_a
   Arguments there = set;
   there.push_back(kDevice);
   Peer neighbour(folder, "dense", "", dense);
-  // Enough for 12,730 parameters, what training takes, and sparse deltas.
+  // Enough for 12,730 parameters, their training, and sparse deltas.
   setenv("STARLING_TEST_ROOM", "400000", 1);
   Peer peer(folder, "there", neighbour.address(), there);
   unsetenv("STARLING_TEST_ROOM");
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(deltas_that_do_not_fit_there_are_told_before_a_run) {
     return nlohmann::json::parse(ended.out).at("memory_bytes").at("deltas").get<double>();
   };
   BOOST_TEST(deltas(check("1")) > 3 * deltas(check("0.1")));
-  // Vectors of 795,010 parameters have room, deltas of all of them have not.
+  // There is room for vectors of 795,010 parameters, but not for deltas of all of them.
   setenv("STARLING_TEST_PIECE_MAX", "4000000", 1);
   const Ended some = check("0.1");
   const Ended all = check("1");

@@ -1,4 +1,4 @@
-// What `starling doctor` finds.
+// The findings of `starling doctor`.
 #include <string>
 
 #include <boost/test/unit_test.hpp>
@@ -25,7 +25,7 @@ struct Doctor {
   testing::TemporaryFolder folder;
 };
 
-/// The texts of what was found of a kind, each with its verdict before it.
+/// The texts of the findings of a kind, each with its verdict before it.
 std::string found(const Json& findings, const std::string& what) {
   std::string text;
   for (const Json& finding : findings) {

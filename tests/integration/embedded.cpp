@@ -31,7 +31,7 @@ heartbeat = 0.2
 steps_per_second = 1000
 )";
 
-/// What a program says at its end.
+/// A program's output at its end.
 struct Said {
   std::string how;
   std::string from;
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_throws_ends_its_peer_and_no_other) {
   BOOST_TEST(second.process().err().find("there is no such sample") != std::string::npos);
   BOOST_TEST(checkpoints_of(second.dir()).empty());
   BOOST_TEST(second.summary().end == "failed");
-  // It said goodbye: nobody has to find out.
+  // It said goodbye, so others need not detect its end.
   BOOST_TEST(first.state_of("second") == "left");
   BOOST_TEST(end_of(first).away < 0.1);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Python programs that embed a peer (src/embed/python/starling.py).
 
-What needs PyTorch is skipped where there is none. The build folder stands in STARLING_BUILD
-(default: build). The last line is "N passed, N failed, N skipped".
+Tests that need PyTorch are skipped without it. STARLING_BUILD names the build folder (default:
+build). The last line is "N passed, N failed, N skipped".
 """
 
 import array
@@ -256,7 +256,7 @@ class Embedded(WithFolder):
 
 
 class StandIns(WithFolder):
-    """for_module, with what stands in for PyTorch."""
+    """for_module, with a substitute for PyTorch."""
 
     def open(self, module, **options):
         self.write_run()

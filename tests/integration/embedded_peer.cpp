@@ -1,5 +1,5 @@
-// A program that embeds a peer, with nothing of Starling but what include/ has: it fits a straight
-// plane to samples of one, so that what it should end at is known.
+// A program that embeds a peer, with only the headers of include/: it fits a plane to samples of
+// one, so that the right result is known.
 //
 //     embedded_peer RUN.toml DIR JOIN DATASET [STEP: throws there]
 #include <cmath>

@@ -16,8 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A peer that waited for a dead one would wait until its silence is suspicious: three
-/// heartbeats of a second. Below that nobody waited; what is left is a busy machine.
+/// A peer that waited for a dead one would wait until its silence is suspicious: three heartbeats
+/// of a second. Shorter pauses come only from a busy machine.
 constexpr auto kGapMax = 2s;
 
 /// The longest time that a peer's step counter was seen to stand still while it trained, as its

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""A public peer that peers behind a home router join: nobody can dial those back, and the public
-one must not stand still for that.
+"""A public peer that peers behind a home router join: those cannot be dialed back, and the public
+one must not stand still because of that.
 
     public 11.0.0.1 --- wan 11.0.0.20 router 192.168.1.1 lan --- 192.168.1.2 home
 
-Skipped, with the reason, where namespaces or nft are missing. The build folder stands in
-STARLING_BUILD (default: build). The last line is "N passed, N failed, N skipped".
+Skipped, with the reason, where namespaces or nft are missing. STARLING_BUILD names the
+build folder (default: build). The last line is "N passed, N failed, N skipped".
 """
 
 import shutil

@@ -62,7 +62,7 @@ Arguments up_arguments(const std::string& name, const std::string& dir, const st
   return arguments;
 }
 
-/// What four peers do in a second.
+/// The samples of four peers in a second.
 struct Rate {
   double samples = 0;  ///< of all
   double steps = 0;    ///< of one
@@ -197,7 +197,7 @@ Peer::~Peer() {
   (void)process_.wait();
 }
 
-// Looks for what this process, and not an earlier one, wrote of itself.
+// Looks for the file of this process, not of an earlier one.
 bool Peer::find() {
   if (!control_.empty()) return true;
   const auto file = report::read_peer_file(dir_);

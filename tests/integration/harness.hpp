@@ -22,8 +22,8 @@ using Clock = std::chrono::steady_clock;
 using Duration = Clock::duration;
 using Arguments = std::vector<std::string>;
 
-/// For what must happen in the end. Only a failing test waits as long, so it is generous: the
-/// machine may be busy with other things.
+/// For events that must happen in the end. Only a failing test waits this long, so it is generous:
+/// the machine may be busy.
 inline constexpr Duration kPatience = std::chrono::seconds(120);
 
 inline constexpr Duration kPoll = std::chrono::milliseconds(20);
@@ -76,7 +76,7 @@ class Process {
   std::optional<int> exit_code_;
 };
 
-/// What a command that has ended said.
+/// The output of an ended command.
 struct Ended {
   std::optional<int> code;  ///< nothing: it did not end in time and was killed
   std::string out;
@@ -87,7 +87,7 @@ struct Ended {
 [[nodiscard]] Ended run(const testing::TemporaryFolder& folder, const Arguments& arguments,
                         Duration patience = kPatience);
 
-/// What a peer's control port says of it.
+/// A peer's status from its control port.
 struct Status {
   std::string phase;
   std::uint64_t steps = 0;
@@ -120,9 +120,9 @@ class Peer {
   [[nodiscard]] const std::string& control() const noexcept { return control_; }
   /// Nothing when it does not answer.
   [[nodiscard]] std::optional<Status> status();
-  /// What it knows of a member: "alive", "dead", ...; "unknown", or "" when it does not answer.
+  /// Its view of a member: "alive", "dead", ...; "unknown", or "" when it does not answer.
   [[nodiscard]] std::string state_of(const std::string& member);
-  /// Of its summary.json; fails the test where there is none.
+  /// From its summary.json; fails the test if there is none.
   [[nodiscard]] report::PeerSummary summary() const;
 
  private:
@@ -136,13 +136,13 @@ class Peer {
   std::string control_;
 };
 
-/// Keys of a run that takes a swarm of four about so long on this machine as it is now, so that a
-/// fault in the middle of it is one everywhere: no peer is faster where others are gone or the
-/// machine is less busy later. Enough samples for kUsualAccuracy in any case. Measured once a
-/// program, which takes some seconds.
+/// Keys of a run that takes a swarm of four about this long on this machine as it is now, so that a
+/// fault in its middle hits the middle everywhere: no peer becomes faster if others are gone or the
+/// machine is less busy later. Always enough samples for kUsualAccuracy. Measured once per program,
+/// which takes some seconds.
 [[nodiscard]] Arguments run_of(Duration length);
 
-/// What the MLP reaches on the test set in such a run (0.86 to 0.88), with room for chance.
+/// The MLP's accuracy on the test set in such a run (0.86 to 0.88), with room for chance.
 inline constexpr double kUsualAccuracy = 0.84;
 
 /// Peers "peer-1", "peer-2", ... of one run; the first one is where the others join.

@@ -26,7 +26,7 @@ PATIENCE = 60
 
 
 def named(length):
-    """Words that run what follows on a host whose name is so long."""
+    """Words that run a command on a host with a name of this length."""
     return ["unshare", "-u", "sh", "-c", f'hostname {"h" * length} && exec "$@"', "sh"]
 
 

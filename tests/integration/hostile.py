@@ -5,9 +5,9 @@ session with nonsense inside. The peer and its neighbour train on as if nothing 
     hostile.py                             some thousands of connections, at most 200 a second
     hostile.py --connections 1000000       more of them, in the open swarm and in the closed one
     hostile.py --rate 500
-    hostile.py --memory-max 500            MB above idle, where a sanitizer keeps what was freed
+    hostile.py --memory-max 500            MB above idle, since a sanitizer keeps freed memory
 
-The build folder stands in STARLING_BUILD (default: build). The last line is "N passed, N failed,
+STARLING_BUILD names the build folder (default: build). The last line is "N passed, N failed,
 N skipped".
 """
 
@@ -46,7 +46,7 @@ DROPPED = 0.1  # seconds without an answer to a SYN on loopback: it is dropped
 HOLD = 0.2  # seconds that a connection is left open where the other end does not end it
 WORKERS = 32
 SESSION_KINDS_FROM = "session: "
-MARK = b"WRITTEN-BY-OTHER"  # what the PUT packets would write
+MARK = b"WRITTEN-BY-OTHER"  # the PUT packets would write this
 
 OPTIONS = argparse.Namespace(connections=6000, rate=200, memory_max=50)
 
@@ -66,7 +66,7 @@ class Attack:
         self.keys = stranger.Keys(folder)
         self.hello = stranger.client_hello()
         self.lock = threading.Lock()
-        self.counts = collections.defaultdict(collections.Counter)  # kind: what came of it
+        self.counts = collections.defaultdict(collections.Counter)  # kind: outcomes
         self.raw = self._raw_kinds()
         self.inside = self._session_kinds()
 
@@ -338,7 +338,7 @@ class Attack:
 
 
 class Peer:
-    """A real one, with all as it is by default but the pace."""
+    """A real one, with all defaults except the pace."""
 
     def __init__(self, folder, name, *options):
         self.folder = folder / name
@@ -451,7 +451,7 @@ class Strangers(unittest.TestCase):
         return {"peer": [peer], "page": [page], "ucx": [port for _, port in ucx]}
 
     def pace(self, seconds):
-        """Steps a second of both, while nobody disturbs them."""
+        """Steps a second of both, without disturbance."""
         before, began = self.a.steps() + self.b.steps(), time.monotonic()
         time.sleep(seconds)
         return (self.a.steps() + self.b.steps() - before) / (time.monotonic() - began)
@@ -494,7 +494,7 @@ class Strangers(unittest.TestCase):
             self.assertEqual(peer.process.wait(PATIENCE), 0, self.state())
 
     def check_doors(self, attack):
-        """Nobody came to UCX, whoever it was, and the others let everybody come."""
+        """Nobody got through to UCX, and everybody got through to the others."""
         total = sum(attack.counts.values(), collections.Counter())
         self.assertEqual(total["connected to ucx"], 0)
         self.assertGreater(total["ucx"], 0)

@@ -37,7 +37,7 @@ class Peers(unittest.TestCase):
         return process
 
     def ask(self, number, what):
-        """What a peer answers; nothing while it does not."""
+        """A peer's answer; nothing while there is none."""
         try:
             peer = json.loads((self.folder / f"peer-{number}/peer.json").read_text())
             with machine.inside(self.namespaces[number]):

@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(links_that_are_not_encrypted_are_named_in_the_invite) {
              joiner.peer().process().err());
 }
 
-// A run file that is not handed out must be there, with what --set made of it.
+// A run file that is not given out must be there, with its --set.
 BOOST_AUTO_TEST_CASE(without_an_invite_the_printed_command_is_one_that_joins) {
   const testing::TemporaryFolder folder;
   Peer first(program(),
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_run_file_of_another_run_than_the_invite_s_is_not_trained)
              open.peer().process().err());
 }
 
-// It would be taken again by the next join, and nobody asked for another.
+// The next join would take it again, without a request for another one.
 BOOST_AUTO_TEST_CASE(a_run_file_that_was_fetched_and_makes_another_run_is_not_kept) {
   Swarm swarm{1, kForEver};
   const std::string invite = invite_of(swarm[0]);

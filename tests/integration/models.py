@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""What a trained model is worth outside the swarm: its export, alone and in PyTorch, and sample.
+"""A trained model outside the swarm: its export, alone and in PyTorch, and sample.
 
-What compares with PyTorch is skipped where no Python at hand has it: tools/torch installs one. The
-build folder stands in STARLING_BUILD (default: build). The last line is "N passed, N failed, N
+Comparisons with PyTorch are skipped if no Python here has it: tools/torch installs one.
+STARLING_BUILD names the build folder (default: build). The last line is "N passed, N failed, N
 skipped".
 """
 import functools
@@ -36,7 +36,7 @@ class Folder(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def starling(self, *arguments):
-        """What it prints, if it ends well."""
+        """Its output, if it ends well."""
         ended = starling(*arguments)
         self.assertEqual(ended.returncode, 0, ended.stderr.decode())
         return ended.stdout
@@ -44,7 +44,7 @@ class Folder(unittest.TestCase):
 
 @functools.cache
 def torch_python():
-    """A Python that has PyTorch and safetensors; None where there is none."""
+    """A Python that has PyTorch and safetensors; None if there is none."""
     for python in (pathlib.Path(sys.executable), runner.TORCH_PYTHON):
         test = [python, "-c", "import safetensors, torch"]
         if python.exists() and subprocess.run(test, capture_output=True).returncode == 0:
@@ -52,7 +52,7 @@ def torch_python():
     return None
 
 
-# ---- what PyTorch users expect: names and shapes -----------------------------------------------
+# ---- expected by PyTorch users: names and shapes -----------------------------------------------
 
 def linear(name, inputs, outputs, bias=True):
     yield name + ".weight", [outputs, inputs]

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""The laboratory's routers, with real packets and without peers: what the scenario language calls
-moderate, strict and so on is what small sockets behind such a router see.
+"""The laboratory's routers, with real packets and without peers: small sockets behind a router see
+it as the scenario language calls it: moderate, strict and so on.
 
-Skipped, with the reason, where network namespaces or nftables are not to be had. The build folder
-stands in STARLING_BUILD (default: build). The last line is "N passed, N failed, N skipped".
+Skipped, with the reason, if network namespaces or nftables are not available. STARLING_BUILD names
+the build folder (default: build). The last line is "N passed, N failed, N skipped".
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from lab.network import Switch  # noqa: E402
 
 PORT = 7000
 PATIENCE = 3.0
-SHORT = 0.7  # for what is not to come
+SHORT = 0.7  # for packets that must not come
 OPEN = {"kind": "open", "router": 0, "ipv6": "none", "mapping": 0, "pcp": False,
         "mtu_black_hole": 0, "proxy": "none"}
 
@@ -75,7 +75,7 @@ class Homes(unittest.TestCase):
         return next(h.strip("[]") for h in self.network.hosts(peer) if h.startswith("[") == v6)
 
     def listen(self, peer, **more):
-        """In place of what listened there before."""
+        """Replaces the earlier listener."""
         if peer in self.listening:
             self.listening[peer].close()
         self.listening[peer] = made = self.socket(peer, **more)
@@ -214,7 +214,7 @@ class WhatARouterForgets(Homes):
         return connection, other
 
     def assert_silent(self, connection, other):
-        """Nothing passes, either way, and nobody hears of an end."""
+        """Nothing passes, either way, and neither end is notified."""
         for a, b in ((connection, other), (other, connection)):
             a.sendall(b"lost")
             with self.assertRaises(socket.timeout):
@@ -289,7 +289,7 @@ class OtherNetworks(Homes):
                         self.assertTrue(b.recv(1 << 16))
 
     def asked(self, peer, host, port, words, kind=socket.SOCK_STREAM):
-        """What a program at the router answers, once it is up."""
+        """The answer of a program at the router, once it is up."""
         limit = time.monotonic() + 10
         while True:
             with contextlib.suppress(OSError), machine.inside(self.names[peer]), \

@@ -86,7 +86,7 @@ class OneNetwork(Peers):
                       self.told)
 
     def addresses(self):
-        """What each is said to be reached at, as the first one knows."""
+        """Each peer's addresses, as the first peer knows them."""
         return {m["name"]: m["addresses"] for m in self.members(0)}
 
 
@@ -134,7 +134,7 @@ class OfIPv6Alone(OneNetwork):
 
 
 class OfBothFamilies(OneNetwork):
-    """What others are told of each is a name first, where one was given."""
+    """Others are told a peer's name first, if one was given."""
 
     def test_one_port_serves_both_and_a_given_name_is_told_as_it_was_given(self):
         self.start(0, "--listen", f":{PORT}", "--announce", f"localhost:{PORT}")

@@ -97,7 +97,7 @@ class AnOffice(unittest.TestCase):
         self.wait_for(lambda: "8888" in self.listening(self.gate))
 
     def call(self, *options, what="peer", **environment):
-        """What `starling doctor` in the office says of the far peer: (verdict, text)."""
+        """The findings of `starling doctor` in the office about the far peer: (verdict, text)."""
         done = subprocess.run(
             ["ip", "netns", "exec", self.office, STARLING, "doctor", "--listen", "127.0.0.1:0",
              "--join", FAR, "--json", *options], text=True, capture_output=True, check=False,

@@ -1,4 +1,4 @@
-"""What the PyTorch twin of an exported model says of a test set; for models.py.
+"""Evaluates the PyTorch twin of an exported model on a test set; for models.py.
 
     PYTHON pytorch_twin.py JSON
 

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 """A peer behind a real router (miniupnpd on nftables) in network namespaces: its port is mapped, and
-`starling doctor` tells what the router makes of its connections.
+`starling doctor` tells how the router changes its connections.
 
     net 11.0.0.1 --- wan 11.0.0.20 router 192.168.1.1 lan --- 192.168.1.2 home
         2001:db8:9::1       ::20          2001:db8:1::1       2001:db8:1::2
 
-Where a provider's router is in between, the home's has 100.64.0.2, and the provider's 11.0.0.20.
+If a provider's router is in between, the home's has 100.64.0.2, and the provider's 11.0.0.20.
 
-Skipped, with the reason, where namespaces or the router's programs are missing. The build folder stands
-in STARLING_BUILD (default: build). The last line is "N passed, N failed, N skipped".
+Skipped, with the reason, if namespaces or the router's programs are missing. STARLING_BUILD names the
+build folder (default: build). The last line is "N passed, N failed, N skipped".
 """
 
 import json
@@ -100,7 +100,7 @@ def in_namespace(namespace, *words, **options):
 
 
 def answer_by_nat_pmp(asked, outer):
-    """A router that maps what it is asked for to this address (RFC 6886), until `asked` is closed."""
+    """A router that maps requested ports to this address (RFC 6886), until `asked` is closed."""
     epoch = bytes(4)
     while True:
         try:
@@ -182,7 +182,7 @@ class Home(unittest.TestCase):
         return found
 
     def state(self):
-        """What there is to see, for failures."""
+        """The observable state, for failures."""
         files = [self.folder / name for name in ("output", "peer/log.jsonl", "miniupnpd.log")]
         return "\n".join(f.read_text()[-2000:] for f in files if f.exists()) + self.mappings()
 
@@ -292,7 +292,7 @@ class ARouter(Home):
 
 
 class TheDoctor(Home):
-    """What `starling doctor` says at home, with two peers in the net to ask."""
+    """The output of `starling doctor` at home, with two peers in the net to ask."""
 
     def start_peers(self):
         ip(f"-n {self.net} addr add 11.0.0.2/24 dev eth0")
@@ -319,7 +319,7 @@ class TheDoctor(Home):
             self.set_rules(router)
 
     def doctor(self, *options, namespace=None):
-        """Its findings, each with its verdict, by what they are about."""
+        """Its findings, each with its verdict, by subject."""
         done = in_namespace(namespace or self.home, STARLING, "doctor", "--json", *options)
         self.assertEqual(done.stderr, "")
         found = {}
@@ -328,7 +328,7 @@ class TheDoctor(Home):
         return found
 
     def ask(self, count=2, **more):
-        """The same of so many of the peers."""
+        """The same for this many of the peers."""
         joins = [word for number in range(1, count + 1)
                  for word in ("--join", f"11.0.0.{number}:{PORT}")]
         found = self.doctor(*joins, **more)

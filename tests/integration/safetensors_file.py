@@ -1,4 +1,4 @@
-"""safetensors files, read and written by what Python brings along."""
+"""safetensors files, read and written with only Python's standard library."""
 import json
 import math
 import struct

@@ -42,7 +42,7 @@ def socket_in(namespace, number, kind):
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)
 class TheSwitch(unittest.TestCase):
-    """What it is asked for against what real sockets see, as ratios."""
+    """The requested values against those that real sockets see, as ratios."""
 
     def setUp(self):
         self.borrowed = machine.Borrowed()
@@ -148,7 +148,7 @@ class TheSwitch(unittest.TestCase):
 
 
 def left_behind(mark, folder):
-    """What of a run is still there: names of namespaces, mounts, cgroups, folders, processes.
+    """The remains of a run: names of namespaces, mounts, cgroups, folders, processes.
     `folder` is the run's: its peers carry no mark."""
     found = [path.name for path in machine.NETNS.glob("starling-*") if path.name.startswith(mark)]
     mounts = pathlib.Path("/proc/mounts").read_text().splitlines()
@@ -254,7 +254,7 @@ class AScenario(unittest.TestCase):
     def wait_for_peers(self, process):
         self.assertTrue(self.eventually(lambda: (self.run_folder / "peer-1/peer.json").exists()
                                         and process.poll() is None), "no peers come up")
-        # What is looked for later is there now.
+        # The things to look for later are there now.
         left = " ".join(self.left())
         for part in ("peer-1", "-switch-"):
             self.assertIn(part, left)

@@ -1,6 +1,6 @@
-"""As much of PyTorch as starling.for_module needs, for where there is none.
+"""The part of PyTorch that starling.for_module needs, for tests without PyTorch.
 
-A tensor looks at floats that another may own, and its `data` can be pointed elsewhere, as PyTorch's.
+A tensor views floats that another may own, and its `data` can be pointed elsewhere, as in PyTorch.
 """
 
 import array

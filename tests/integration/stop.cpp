@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_swarm_command_says_that_a_peer_was_stopped_though_others_
   swarm.process.signal(SIGINT);
   BOOST_TEST_REQUIRE(
       eventually([&] { return std::filesystem::exists(swarm.dir + "/peer-1/summary.json"); }));
-  // The second interrupt wakes who stands still: only then it hears of the first one.
+  // The second interrupt wakes the stopped process: only then does it hear of the first one.
   swarm.process.signal(SIGINT);
   BOOST_TEST_REQUIRE(
       eventually([&] { return says_interrupted(swarm.dir + "/peer-2"); }, kPatience, 1ms));

@@ -1,6 +1,6 @@
-"""What a peer is sent by those who are none, for tests: sockets, and a session with a fresh key.
+"""Strangers to a peer, for tests: sockets, and a session with a fresh key.
 
-The session is TLS 1.3 as src/io/tls.cpp has it, cells and frames are those of src/io/cells.hpp and
+The session is TLS 1.3 as in src/io/tls.cpp, cells and frames are those of src/io/cells.hpp and
 src/wire/frame.hpp, written here a second time on purpose: nothing of the peer's own code is used.
 """
 import ctypes
@@ -30,7 +30,7 @@ def xxh3(data, seed=0):
 
 
 def frame(kind, metadata=b"", payload=b"", version=LINK_VERSION, size=None):
-    """A frame whose checksum holds; `size` is what it announces, if not the payload's."""
+    """A frame with a correct checksum; `size` is the announced size, if not the payload's."""
     metadata += bytes(-len(metadata) % 8)
     head = struct.pack("<BBHI", version, kind, len(metadata) // 8,
                        len(payload) if size is None else size)

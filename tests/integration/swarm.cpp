@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(four_peers_train_and_agree) {
   }
   BOOST_TEST(swarm.distance.value_or(1) < 0.01);
   BOOST_TEST(swarm.swarm.samples >= 180'000U);
-  // What is on its way when a link ends is counted by its sender alone.
+  // Bytes in flight when a link ends are counted only by their sender.
   const auto sent = static_cast<double>(swarm.swarm.bytes_sent.total);
   const auto received = static_cast<double>(swarm.swarm.bytes_received.total);
   BOOST_TEST(received <= sent);
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_swarm_that_is_killed_leaves_no_peers_behind) {
   const auto asked = [&] { return run(folder, {"status", "--peer", dir + "/peer-2"}).code; };
   BOOST_TEST_REQUIRE(eventually([&] { return asked() == 0; }), swarm.err());
   swarm.signal(SIGKILL);
-  BOOST_TEST(eventually([&] { return asked() == 4; }));  // nobody answers
+  BOOST_TEST(eventually([&] { return asked() == 4; }));  // without an answer
 }
 
 BOOST_AUTO_TEST_CASE(a_swarm_goes_on_when_nobody_reads_what_it_prints_any_more) {
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_swarm_goes_on_where_it_was_and_starts_anew_only_when_told
   const std::uint64_t checkpoint = checkpoints_of(dir + "/peer-1").back();
   BOOST_TEST(steps_of({}, "12800") >= 200U);
   BOOST_TEST(checkpoints_of(dir + "/peer-1").back() == checkpoint);
-  // Another run does not touch what is there.
+  // Another run does not touch the existing files.
   const std::string before = text_of(dir + "/peer-1/run.toml");
   BOOST_TEST(steps_of({}, "6400") == 0U);
   BOOST_TEST(text_of(dir + "/peer-1/run.toml") == before);

@@ -2,7 +2,7 @@
 """The presets against their PyTorch twins (tools/twins.py): same names of tensors, same loss.
 
 `starling eval` is given weights that PyTorch made, and must find the loss that PyTorch finds.
-Skipped where there is no PyTorch. The build folder stands in STARLING_BUILD (default: build).
+Skipped without PyTorch. STARLING_BUILD names the build folder (default: build).
 The last line is "N passed, N failed, N skipped".
 """
 
@@ -30,7 +30,7 @@ except ImportError:
     WHY_NOT = "the presets' twins need PyTorch, which tools/torch installs"
 
 SAMPLES = 40
-MEAN, STD = 0.1307, 0.3081  # what Starling takes for pixels of "mnist"
+MEAN, STD = 0.1307, 0.3081  # Starling's constants for pixels of "mnist"
 
 
 def idx(*sides, values):
@@ -49,7 +49,7 @@ def write_images(folder, side):
 
 
 def write_text(folder, context):
-    """Returns windows of the held-out text, and what follows each token."""
+    """Returns windows of the held-out text, and the token after each token."""
     for part in ("train", "test"):
         text = torch.randint(256, (SAMPLES * context + 1,))
         (folder / part).write_bytes(bytes(text.tolist()))

@@ -1,4 +1,4 @@
-// What is done with trained weights: eval and export.
+// The use of trained weights: eval and export.
 #include <filesystem>
 #include <fstream>
 #include <string>

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the simulator's command line refuses, and the scenarios that it writes. The last line is
+"""Errors of the simulator's command line, and the scenarios that it writes. The last line is
 "N passed, N failed, N skipped".
 
     command_line.py PROGRAM

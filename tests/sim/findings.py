@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What counts as found by the simulator. The last line is "N passed, N failed, N
+"""The findings of the simulator. The last line is "N passed, N failed, N
 skipped"."""
 import subprocess
 import sys

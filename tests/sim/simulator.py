@@ -22,7 +22,7 @@ from sim_findings import finding  # noqa: E402
 
 # Scenarios that must pass, and fail with this bug: a simulator that cannot fail shows nothing.
 CANARIES = {"canary.toml": "mirror_of_theirs_forgotten", "canary_end.toml": "save_once"}
-ALL_TAKEN = 1000  # so many seeds take each rare branch
+ALL_TAKEN = 1000  # this many seeds take each rare branch
 SLICE = 50  # seeds of one process: one that breaks an assertion takes its slice with it
 
 
@@ -31,8 +31,8 @@ def slices(first, last):
 
 
 def run_seeds(program, first, last):
-    """Runs the seeds in as many processes as there are processors; returns (passed, failed, how often
-    each rare branch was taken)."""
+    """Runs the seeds in one process per processor; returns (passed, failed, how often each rare
+    branch was taken)."""
     passed = failed = 0
     taken = collections.Counter()
     waiting, running = slices(first, last), {}
@@ -59,13 +59,13 @@ def run_seeds(program, first, last):
 
 
 def run_scenario(program, path, *options):
-    """(whether it passes, what it says)"""
+    """(whether it passes, its output)"""
     result = subprocess.run([program, str(path), *options], capture_output=True, text=True)
     return result.returncode == 0, result.stderr
 
 
 def is_found(program, path, bug):
-    """(whether the planted bug is found, and not something else goes wrong; what it says)"""
+    """(whether the planted bug is found, and nothing else goes wrong; its output)"""
     result = subprocess.run([program, str(path), "--bug", bug], capture_output=True, text=True)
     try:
         return finding(result) is not None, result.stderr

@@ -1,10 +1,10 @@
-// kill -9 of neighbours over UCX, while they connect and while bytes are under way: who survives
+// kill -9 of neighbours over UCX, while they connect and while bytes are in flight: the survivor
 // goes on, with a neighbour that stays.
 //
 //   ucx_kills COUNT [SEED]    exit status 0: no abort, no hang, no byte lost or out of order
 //
 // This program starts itself as the survivor of kRound kills ("--survivor COUNT SEED") and as the
-// neighbours: "--neighbour PORT" connects to that port of loopback, or waits for somebody where it
+// neighbours: "--neighbour PORT" connects to that port of loopback, or waits for a connection if it
 // is 0. Each writes its own port when it listens.
 #include <algorithm>
 #include <array>

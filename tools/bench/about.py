@@ -1,4 +1,4 @@
-"""What every result says of itself, the commit and the machine, and where it is kept."""
+"""The head of every result, with the commit and the machine, and the place where it is kept."""
 
 import datetime
 import hashlib
@@ -15,7 +15,7 @@ MEASURED = (".", ":!tools/bench/results", ":!*.md")  # git's paths of what resul
 
 
 def device():
-    """The processor; with the numbers of its kind, since clouds call many kinds alike."""
+    """The processor, with its family and model, since clouds use one name for many kinds."""
     said = {}
     for line in open("/proc/cpuinfo"):
         key, _, value = line.partition(":")
@@ -27,7 +27,7 @@ def device():
 
 
 def gpu_name(program, device):
-    """Its maker's name; ends the program where there is none."""
+    """The GPU's name; ends the program if there is none."""
     words = [program, "bench", "compute", "--device", device, "--only", "mlp", "--seconds", "0.1"]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     if done.returncode != 0:
@@ -36,8 +36,8 @@ def gpu_name(program, device):
 
 
 def need(program):
-    """Ends the benchmark where its program is missing, or in its build folder older than the sources:
-    its results would name a commit that they are not of."""
+    """Ends the benchmark if its program is missing, or older than the sources in its build folder:
+    otherwise its results would name a wrong commit."""
     path = pathlib.Path(program).resolve()
     if not path.exists():
         sys.exit(f"{sys.argv[0]}: {program} is missing; run tools/build")
@@ -50,7 +50,7 @@ def need(program):
 
 
 def commit():
-    """Of what is measured: results that are written meanwhile, and texts, change nothing of it."""
+    """The measured commit: results written meanwhile, and texts, do not change it."""
     def git(*words):
         done = subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True)
         return done.stdout.strip()
@@ -60,13 +60,13 @@ def commit():
 
 
 def header(measured=None):
-    """What a result begins with. `measured`: the device, where it is not the processor."""
+    """The head of a result. `measured`: the device, if it is not the processor."""
     return {"date": datetime.date.today().isoformat(), "commit": commit(),
             "device": measured or device()}
 
 
 def store(name, result, text=None):
-    """results/NAME.json, and NAME.md where there is a text for people."""
+    """Writes results/NAME.json, and NAME.md if there is a text for people."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
     if text is not None:
@@ -74,31 +74,31 @@ def store(name, result, text=None):
 
 
 def load(name, otherwise):
-    """What was stored; `otherwise` where nothing was."""
+    """The stored result; `otherwise` if there is none."""
     path = RESULTS / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else otherwise
 
 
 def digest(path):
-    """Of what a TOML file says; comments change nothing of it."""
+    """The digest of a TOML file's content; comments do not change it."""
     keys = json.dumps(tomllib.loads(path.read_text()), sort_keys=True)
     return hashlib.sha256(keys.encode()).hexdigest()[:16]
 
 
 def find(results, wanted):
-    """The first result with all that `wanted` says; None if there is none."""
+    """The first result with all items of `wanted`; None if there is none."""
     return next((r for r in results if all(r[key] == wanted[key] for key in wanted)), None)
 
 
 def is_current(found):
-    """Whether what a result was measured with is what is here: all but texts and results."""
+    """Whether a result was measured with the present files, except texts and results."""
     done = subprocess.run(["git", "-C", ROOT, "diff", "--quiet", found, "--", *MEASURED],
                           capture_output=True)
     return done.returncode == 0
 
 
 def command(name, arguments):
-    """The command line that makes a result again: without where the program and the cache lie."""
+    """The command line that repeats a result, without the places of the program and the cache."""
     words = []
     skip = False
     for word in arguments:

@@ -1,4 +1,4 @@
-"""Figures of tools/bench, as files whose bytes depend on what is drawn alone."""
+"""Figures of tools/bench, as files whose bytes depend only on the drawn content."""
 
 import sys
 
@@ -10,7 +10,7 @@ COLUMNS = 3
 
 
 def panels(count):
-    """(figure, `count` axes, row by row); ends the program where matplotlib is missing."""
+    """(figure, `count` axes, row by row); ends the program if matplotlib is missing."""
     try:
         import matplotlib
         matplotlib.use("Agg")

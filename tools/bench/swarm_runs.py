@@ -1,4 +1,4 @@
-"""Runs of `starling swarm`, and the figures of one that tables and plots are made of."""
+"""Runs of `starling swarm`, and their figures for tables and plots."""
 
 import json
 import math
@@ -18,8 +18,8 @@ def overrides(settings):
 
 
 def take_signals():
-    """SIGINT and SIGTERM end what `complete` runs, and then this program: the folders of what runs
-    are removed when it has ended."""
+    """SIGINT and SIGTERM end the program that `complete` runs, and then this one: the folders of that
+    program are removed when it has ended."""
     def stop(number, _):
         for process in _running:
             process.terminate()
@@ -29,8 +29,8 @@ def take_signals():
 
 
 def complete(words, **pipes):
-    """subprocess.run for a program with peers of its own, which it ends where it is told to end, not
-    killed. From any thread."""
+    """subprocess.run for a program with its own peers, which it ends if it is told to end, but not if
+    it is killed. From any thread."""
     process = subprocess.Popen(words, text=True, **pipes)
     _running.append(process)
     try:
@@ -44,7 +44,7 @@ def complete(words, **pipes):
 
 
 def run(program, run_file, peers, settings, seed, folder):
-    """What `starling swarm --json` prints, as text; ends the program where a peer does not get to the
+    """The output of `starling swarm --json`, as text; ends the program if a peer does not reach the
     end of the run."""
     words = [program, "swarm", run_file, "-n", peers, "--json", "--anew", "--dir", folder,
              *overrides([f"run.seed={seed}", *settings])]
@@ -60,7 +60,7 @@ def run(program, run_file, peers, settings, seed, folder):
 
 
 def figures(summary):
-    """Lists hold a value a peer; `bits` is the loss in bits a label."""
+    """Lists have one value per peer; `bits` is the loss in bits a label."""
     sent = [peer["bytes_sent"]["total"] for peer in summary["peers"]]
     return {
         "accuracy": [peer["accuracy"] for peer in summary["peers"]],
@@ -76,7 +76,7 @@ def figures(summary):
 
 
 def run_scenario(file, settings, seed, build, folder):
-    """A scenario with real peers: how scenarios/run ended, and what it left of the run, if anything."""
+    """A scenario with real peers: how scenarios/run ended, and its result, if any."""
     words = [ROOT / "scenarios/run", file, "--seed", seed, "--build", build, "--dir", folder,
              *overrides([*settings, f"run.seed={seed}"])]
     done = complete([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -85,7 +85,7 @@ def run_scenario(file, settings, seed, build, folder):
 
 
 def mean_and_error(values):
-    """The mean, and its standard error; of one value there is none."""
+    """The mean, and its standard error; there is none for one value."""
     values = list(values)
     error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0
     return statistics.mean(values), error

@@ -1,11 +1,11 @@
-"""Training steps of PyTorch: the twins of what `starling bench compute` measures.
+"""Training steps of PyTorch: the twins of the models in `starling bench compute`.
 
 Run by tools/bench/compute with a Python that has torch, and with a device's name ("cpu", "cuda:0").
-Takes requests on stdin, one a line: MODEL THREADS LAYOUT PRECISION SECONDS, with LAYOUT plain,
-channels_last, or either with -compiled (torch.compile) behind it, and PRECISION float32 (no TF32) or
+Takes requests on stdin, one per line: MODEL THREADS LAYOUT PRECISION SECONDS, with LAYOUT plain,
+channels_last, or either with -compiled (torch.compile) after it, and PRECISION float32 (no TF32) or
 bf16 (autocast); answers each with one line of JSON: {"train": rate, "evaluate": rate}, in samples
-or tokens a second, the best of five stretches as in `starling bench compute`; on a GPU without the
-latter, which would have to be compiled, too. Between requests it waits without using the processor,
+or tokens a second, the best of five stretches as in `starling bench compute`; on a GPU without
+"evaluate", which would have to be compiled, too. Between requests it waits without using the processor,
 so that two programs can be measured in turns.
 """
 
@@ -100,7 +100,7 @@ def main():
     device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
-    # Of a large model there is room for one.
+    # There is room for one large model.
     @functools.lru_cache(maxsize=None if device == "cpu" else 1)
     def subject(name, layout, precision):
         return Subject(name, layout, precision, device)

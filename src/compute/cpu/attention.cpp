@@ -10,11 +10,11 @@ namespace starling::compute::cpu {
 
 namespace {
 
-/// Queries that are treated together: their scores see no key behind the last of them.
+/// Queries that are handled together: their scores see no key after the last of them.
 constexpr std::size_t kRows = 64;
 
-/// Turns scores into probabilities, row by row; row r sees the first `seen` + r of the columns,
-/// the others become zero. Leaves log(sum(exp(scores))) of each row.
+/// Turns scores into probabilities, row by row; row r sees the first `seen` + r columns, and the
+/// others become zero. Leaves log(sum(exp(scores))) of each row.
 STARLING_KERNEL
 void softmax_rows(std::size_t rows, std::size_t columns, std::size_t seen, float* scores,
                   float* figures) {
@@ -37,7 +37,7 @@ void softmax_rows(std::size_t rows, std::size_t columns, std::size_t seen, float
   }
 }
 
-/// The same probabilities from the figures.
+/// The same probabilities from these logarithms.
 STARLING_KERNEL
 void softmax_again(std::size_t rows, std::size_t columns, std::size_t seen, float* scores,
                    const float* figures) {
@@ -50,7 +50,7 @@ void softmax_again(std::size_t rows, std::size_t columns, std::size_t seen, floa
   }
 }
 
-/// Gradient of the scores from that of the probabilities, in its place: p (dp - sum(p dp)), where
+/// The gradient of the scores from that of the probabilities, in place: p (dp - sum(p dp)), where
 /// the sum is y dy over the head's features.
 STARLING_KERNEL
 void softmax_gradient(std::size_t rows, std::size_t columns, std::size_t size,
@@ -69,7 +69,7 @@ void softmax_gradient(std::size_t rows, std::size_t columns, std::size_t size,
 
 }  // namespace
 
-/// Of one thread: what it works on for one head.
+/// One thread's work space for one head.
 struct AttentionKernel::Scratch {
   float* query;    ///< positions x size, scaled
   float* key;      ///< positions x size
@@ -128,7 +128,7 @@ AttentionKernel::Scratch AttentionKernel::scratch_at(float* memory) const noexce
   return scratch;
 }
 
-// A head's rows side by side, turned by their positions where that is asked for, and scaled.
+// A head's rows side by side, scaled, and rotated by their positions if requested.
 void AttentionKernel::load(const float* from, std::size_t stride, bool turned, float scale,
                            float* to) const {
   const std::size_t half = size_ / 2;
@@ -146,7 +146,7 @@ void AttentionKernel::load(const float* from, std::size_t stride, bool turned, f
   }
 }
 
-// The gradient's way back: turned the other way.
+// The same for the gradient: rotated the other way.
 void AttentionKernel::store(const float* from, bool turned, float scale, float* to,
                             std::size_t stride) const {
   const std::size_t half = size_ / 2;
@@ -208,7 +208,7 @@ void AttentionKernel::forward(const float* x, float* y, float* figures, float* s
   });
 }
 
-// The part of up to kRows queries from `row` on, with these rows of a head's y and dy.
+// The part for up to kRows queries from `row` on, with these rows of a head's y and dy.
 void AttentionKernel::backward_rows(std::size_t row, const Scratch& own, const float* value,
                                     const float* result, const float* figures,
                                     const float* above) const {

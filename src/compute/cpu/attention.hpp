@@ -8,8 +8,8 @@
 
 namespace starling::compute::cpu {
 
-/// Computes Attention for a batch. Keeps no scores: backward makes them again from each row's
-/// figure, so memory grows with the positions, not with their square.
+/// Computes Attention for a batch. Keeps no scores: backward recomputes them from each row's
+/// figure, so memory grows with the number of positions, not with its square.
 class AttentionKernel {
  public:
   /// For `samples` samples of `positions` positions; `bf16` as in gemm.hpp.

@@ -28,13 +28,13 @@ class CpuBackend final : public Backend {
     if (threads == 0 || threads > kThreadsMax) {
       return fail(ErrorCode::run_file, "threads is {}; it must be 1 to {}", threads, kThreadsMax);
     }
-    // oneDNN plans its primitives for the number of threads that is set when they are made.
+    // oneDNN plans its primitives for the number of threads that is set when they are created.
     omp_set_num_threads(static_cast<int>(threads));
     try {
       Plan plan = Planner(graph, options).plan();
       if (!plan.allocate()) {
         return fail(ErrorCode::device,
-                    "{} MB of memory for the model's activations are not to be had: make "
+                    "{} MB of memory for the model's activations are not available: make "
                     "train.batch ({}) smaller",
                     plan.arena_plan().bytes / 1'000'000, batch);
       }

@@ -12,9 +12,9 @@ namespace starling::compute::cpu {
 
 namespace {
 
-/// Channels that are treated together at most; a block is cut into groups of so many.
+/// The most channels that are handled together; a block is cut into groups of this size.
 constexpr std::size_t kLanes = 64;
-/// A value of each channel of a group of kWidth, or of any number up to kLanes where it is 0.
+/// A value for each channel of a group of kWidth, or of any number up to kLanes if kWidth is 0.
 template <std::size_t kWidth>
 using Lanes = std::array<float, kWidth == 0 ? kLanes : kWidth>;
 template <std::size_t kWidth>
@@ -25,7 +25,7 @@ struct Group {
   std::size_t plane;
   std::size_t lane;     ///< in the block
   std::size_t channel;  ///< of the first lane
-  std::size_t lanes;    ///< that exist: at most kLanes
+  std::size_t lanes;    ///< existing lanes: at most kLanes
 };
 
 std::size_t groups_of_plane(const BatchNormShape& s) { return base::ceil_div(s.block, kLanes); }
@@ -44,8 +44,8 @@ STARLING_INLINE std::size_t offset_of(const BatchNormShape& s, const Group& g, s
   return (sample * s.planes + g.plane) * s.points * s.block + g.lane;
 }
 
-// Each visits the points of a group: once with a lane's loop of constant length for the usual
-// blocks, so that it is vector code, and along the points where a plane has one channel only.
+// Each visits the points of a group: for the usual blocks with a loop over lanes of constant
+// length, so that it is vectorised, and along the points if a plane has only one channel.
 
 /// Calls visit(lane, element) for the elements of one sample's part of a group.
 template <std::size_t kWidth, class Visit>
@@ -71,7 +71,7 @@ STARLING_INLINE void sums_of(const BatchNormShape& s, const Group& g, std::size_
       float sum = 0;
       const float centre = mean[0];
       const float* const from = x + begin;
-      if (squares) {  // NOLINT(bugprone-branch-clone): it does not look into the pragmas
+      if (squares) {  // NOLINT(bugprone-branch-clone): it ignores the pragmas
 #pragma omp simd reduction(+ : sum)
         for (std::size_t p = 0; p < s.points; ++p) sum += (from[p] - centre) * (from[p] - centre);
       } else {
@@ -156,7 +156,7 @@ STARLING_INLINE void evaluate_group(const BatchNormShape& s, const Group& g, con
   apply<kWidth>(s, g, x, scale, shift, y);
 }
 
-/// What makes dx of the channels of a group: a dy + b (x - mean) + c.
+/// The coefficients of dx for the channels of a group: a dy + b (x - mean) + c.
 template <std::size_t kWidth>
 struct GradientLines {
   Lanes<kWidth> mean{};
@@ -251,7 +251,7 @@ STARLING_INLINE void backward_group(const BatchNormShape& s, const Group& g, std
   apply_lines<kWidth>(s, g, count, lines, x, y, dy, dx);
 }
 
-/// Lanes beyond the channels of a padded block: what oneDNN expects there are zeros.
+/// Lanes beyond the channels of a padded block: oneDNN expects zeros there.
 void clear_padding(const BatchNormShape& s, float* values) {
   const std::size_t padded = s.planes * s.block - s.channels;
   if (padded == 0) return;
@@ -264,7 +264,8 @@ void clear_padding(const BatchNormShape& s, float* values) {
   }
 }
 
-/// Calls work(width) with the width of a group as a constant, where it is a usual one, or else 0.
+/// Calls work(width) with the width of a group as a constant if it is a usual one, otherwise with
+/// 0.
 template <class Work>
 STARLING_INLINE void for_width(const BatchNormShape& s, const Group& g, const Work& work) {
   if (s.block == 1) return work(std::integral_constant<std::size_t, 1>());

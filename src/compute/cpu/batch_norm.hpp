@@ -1,4 +1,4 @@
-// Batch norm on blocked and plain layouts, with a ReLU behind it where there is one.
+// Batch norm on blocked and plain layouts, with the ReLU after it, if there is one.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@ struct BatchNormShape {
   bool relu = false;
 };
 
-/// What is known of each channel, `channels` floats each.
+/// The vectors with a value for each channel, `channels` floats each.
 struct BatchNormWeights {
   const float* weight;
   const float* bias;
 };
 
-/// Training: normalises by mean and variance of the first `count` samples (the others get values
-/// that mean nothing), moves the running figures, and leaves mean and 1 / deviation of each
+/// Training: normalises by mean and variance of the first `count` samples (the others get
+/// meaningless values), moves the running figures, and leaves mean and 1 / deviation of each
 /// channel in `figures` (2 * channels).
 void batch_norm_train(const BatchNormShape& shape, std::size_t count, const float* x,
                       const BatchNormWeights& weights, float* running_mean, float* running_variance,
@@ -37,8 +37,8 @@ void batch_norm_evaluate(const BatchNormShape& shape, const float* x,
                          const BatchNormWeights& weights, const float* running_mean,
                          const float* running_variance, float* y);
 
-/// Gradients after batch_norm_train; y is its result (looked at only with a ReLU). dx may be dy;
-/// it is zero for samples from `count` on.
+/// Gradients after batch_norm_train; y is its result (used only with a ReLU). dx may be dy; it is
+/// zero for samples from `count` on.
 void batch_norm_backward(const BatchNormShape& shape, std::size_t count, const float* x,
                          const float* y, const float* weight, const float* figures, const float* dy,
                          float* dx, float* dweight, float* dbias);

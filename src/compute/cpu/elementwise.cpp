@@ -25,8 +25,8 @@ STARLING_INLINE float normal(float x, float& density) noexcept {
   return x < 0 ? tail : 1.0F - tail;
 }
 
-/// At least 4e-18. The compiler computes what follows from a bound in every lane, and with a
-/// subnormal number there each product would take a hundred cycles.
+/// At least 4e-18. The compiler computes the branch beyond a bound in every lane, and with a
+/// subnormal number there, each product would take a hundred cycles.
 STARLING_INLINE float logistic(float x) noexcept {
   return 1.0F / (1.0F + exp_between(std::min(std::max(-x, -40.0F), 40.0F)));
 }
@@ -223,8 +223,8 @@ void embed(std::size_t count, std::size_t width, const std::int32_t* tokens, con
   });
 }
 
-// Threads share the features, not the tokens: no two write to the same place, and the order of the
-// sums does not depend on how many there are.
+// Threads divide the features, not the tokens: no two write to the same place, and the order of the
+// sums does not depend on the number of threads.
 void embed_backward(std::size_t count, std::size_t width, std::size_t vocabulary, bool accumulate,
                     const std::int32_t* tokens, const float* dy, float* dweight) {
   if (!accumulate) std::fill_n(dweight, vocabulary * width, 0.0F);

@@ -1,5 +1,5 @@
-// Operations that treat every element, or pair of elements, alike. All run on the program's
-// threads; results may lie where a source does.
+// Operations on single elements, or pairs of elements. All run on the program's threads; a result
+// may overwrite a source.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace starling::compute::cpu {
 
 /// y = f(x).
 void activate(ActivationKind kind, std::size_t count, const float* x, float* y);
-/// dx = f'(x) dy. For relu, x may be the result in place of the source.
+/// dx = f'(x) dy. For relu, x may be the result instead of the source.
 void activate_backward(ActivationKind kind, std::size_t count, const float* x, const float* dy,
                        float* dx);
 
@@ -20,7 +20,7 @@ void swiglu(std::size_t rows, std::size_t width, const float* x, float* y);
 void swiglu_backward(std::size_t rows, std::size_t width, const float* x, const float* dy,
                      float* dx);
 
-/// to = a + b; with `relu` no less than zero.
+/// to = a + b; with `relu`, negative sums become zero.
 void add(std::size_t count, const float* a, const float* b, float* to, bool relu = false);
 
 /// Dropout's result from its source, or the source's gradient from the result's. Elements from

@@ -31,8 +31,8 @@ Scratch& scratch() {
   return mine;
 }
 
-/// Packs `count` columns of a matrix into panels of kWidth, in the order in which they lie: a row
-/// is often in another page than the one before.
+/// Packs `count` columns of a matrix into panels of kWidth, in memory order: a row is often in
+/// another page than the one before.
 template <std::size_t kWidth>
 void pack_across(std::size_t depth, std::size_t count, const float* from, std::size_t stride,
                  float* to) {
@@ -85,7 +85,7 @@ void pack_right(const GemmKernel& kernel, const MatrixView& right, std::size_t c
   }
 }
 
-/// A tile at the edge of the result goes through a whole one.
+/// A tile at the edge of the result is computed as a whole tile in a buffer.
 void edge_tile(const GemmKernel& kernel, std::size_t depth, const float* left, const float* right,
                float* result, std::size_t stride, std::size_t rows, std::size_t columns, bool add,
                const float* bias) {
@@ -130,7 +130,7 @@ void gemm_part(const Gemm& p, std::size_t row_from, std::size_t row_to, std::siz
       const bool add = p.add || k > 0;
       for (std::size_t row = row_from; row < row_to; row += kBlockRows) {
         const std::size_t rows = std::min(kBlockRows, row_to - row);
-        const bool once = row_to - row_from <= kBlockRows;  // then a panel need not be kept
+        const bool once = row_to - row_from <= kBlockRows;  // then panels need not be kept
         pack_left(kernel, p.left, row, rows, k, depth, packed.left.data());
         for (std::size_t j = 0; j < columns; j += kernel.columns) {
           float* const panel = packed.right.data() + (once ? 0 : j * depth);

@@ -6,8 +6,8 @@
 
 namespace starling::compute::cpu {
 
-/// A matrix of floats that lies somewhere else. A transposed one is read so without being copied:
-/// element (i, j) is data[i * stride + j], or data[j * stride + i] if `transposed`.
+/// A view of a matrix of floats. A transposed one is read without a copy: element (i, j) is data[i
+/// * stride + j], or data[j * stride + i] if `transposed`.
 struct MatrixView {
   const float* data;
   std::size_t stride;
@@ -15,12 +15,11 @@ struct MatrixView {
 };
 
 /// result (rows x columns, its rows `result_stride` apart) = left (rows x depth) * right (depth x
-/// columns), plus what was there before if `add`, else plus `bias` (of `columns` values, or null)
-/// in each row. The result must not overlap the others. Uses `threads` threads of OpenMP; each
-/// keeps up to 2 MiB for packed parts between calls. The result does not depend on the number of
-/// threads, but on the processor's vector registers (sums are rounded after each 256 of depth).
-/// Where `bfloat16` and has_bfloat16(), left and right are rounded to bfloat16, and sums stay
-/// float32.
+/// columns), plus the old result if `add`, otherwise plus `bias` (`columns` values, or null) in
+/// each row. The result must not overlap the others. Uses `threads` threads of OpenMP; each keeps
+/// up to 2 MiB for packed parts between calls. The result does not depend on the number of threads,
+/// but on the processor's vector registers (sums are rounded after each 256 of depth). If
+/// `bfloat16` and has_bfloat16(), left and right are rounded to bfloat16, and sums stay float32.
 struct Gemm {
   std::size_t rows, columns, depth;
   MatrixView left, right;
@@ -32,8 +31,8 @@ struct Gemm {
 };
 void gemm(const Gemm& product, std::uint32_t threads = 1);
 
-/// Whether this processor multiplies bfloat16 faster than float32, and the system lets it: by AMX
-/// or AVX512-BF16.
+/// Whether this processor multiplies bfloat16 faster than float32, by AMX or AVX512-BF16, and the
+/// system allows it.
 [[nodiscard]] bool has_bfloat16() noexcept;
 
 }  // namespace starling::compute::cpu

@@ -1,5 +1,5 @@
-// Compiled with the flags of AMX. As in gemm_kernel.cpp, no header of the standard library with
-// inline functions may come in here.
+// Compiled with the flags of AMX. As in gemm_kernel.cpp, no standard header with inline functions
+// may be included here.
 #include <immintrin.h>
 
 #include "compute/cpu/gemm_bf16_kernel.hpp"
@@ -67,7 +67,7 @@ void multiply_whole(const Bf16Tile& tile) {
   return wide ? multiply<false, true>(tile) : multiply<false, false>(tile);
 }
 
-/// One of odd sides is computed beside the result.
+/// A tile with odd sides is computed beside the result.
 void multiply_any(const Bf16Tile& tile) {
   if (tile.rows % kBf16Lines == 0 && tile.columns % kBf16Lines == 0) return multiply_whole(tile);
   alignas(64) float whole[kSide * kSide];

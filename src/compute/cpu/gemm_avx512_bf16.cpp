@@ -1,5 +1,5 @@
-// Compiled with the flags of AVX-512 with BF16. As in gemm_kernel.cpp, no header of the standard
-// library with inline functions may come in here.
+// Compiled with the flags of AVX-512 with BF16. As in gemm_kernel.cpp, no standard header with
+// inline functions may be included here.
 #include <immintrin.h>
 
 #include "compute/cpu/gemm_bf16_kernel.hpp"
@@ -22,7 +22,7 @@ __m512i rounded(__m512 low, __m512 high) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
-/// 16 lines of 32 steps each: a vector a line, its steps in pairs.
+/// 16 lines of 32 steps each: one vector per line, its steps in pairs.
 void load_lines(const float* from, std::size_t stride, std::ptrdiff_t count, std::ptrdiff_t depth,
                 __m512i (&to)[16]) {
   const __mmask16 low = first(depth);
@@ -34,7 +34,7 @@ void load_lines(const float* from, std::size_t stride, std::ptrdiff_t count, std
   }
 }
 
-/// The same turned: a vector a pair of steps.
+/// The same transposed: one vector per pair of steps.
 void load_steps(const float* from, std::size_t stride, std::ptrdiff_t count, std::ptrdiff_t depth,
                 __m512i (&to)[16]) {
   // rounded() puts 16 values of a step behind those of the one before.
@@ -49,7 +49,7 @@ void load_steps(const float* from, std::size_t stride, std::ptrdiff_t count, std
   }
 }
 
-/// Turns 16 x 16 integers: of pairs, of fours, then whole quarters of vectors.
+/// Transposes 16 x 16 integers: pairs, fours, then whole quarters of vectors.
 void turn(__m512i (&v)[16]) {
   __m512i t[16];
   for (int i = 0; i < 16; i += 2) {
@@ -76,7 +76,7 @@ void turn(__m512i (&v)[16]) {
   }
 }
 
-/// A tile of kTall rows; of its kWide vectors the last has `last` columns.
+/// A tile of kTall rows; the last of its kWide vectors has `last` columns.
 template <std::size_t kTall, std::size_t kWide>
 void multiply(const Bf16Tile& tile, __mmask16 last) {
   __m512 sums[kTall][kWide];

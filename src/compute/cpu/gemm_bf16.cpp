@@ -1,4 +1,4 @@
-// Blocked as gemm.cpp is; what differs is that values are rounded as they are packed.
+// Blocked like gemm.cpp, but values are rounded when they are packed.
 #include "compute/cpu/gemm_bf16.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr std::size_t kRoundedDepth = 512;  // of a block: a panel of 32 lines t
 constexpr std::size_t kRoundedRows = 256;   // a block of the left matrix takes up to 336 KiB
 constexpr std::size_t kRoundedColumns = 1024;
 
-/// A row of a block. Tiles of AMX whose rows cross cache lines are loaded three times slower.
+/// A row of a block. AMX loads tiles whose rows cross cache lines three times slower.
 struct alignas(64) BlockRow {
   std::uint32_t pairs[kBf16Steps / 2];
 };
@@ -39,7 +39,7 @@ RoundedScratch& rounded_scratch() {
   return mine;
 }
 
-/// Packed lines of a block, in panels of a tile's.
+/// Packed lines of a block, in panels of a tile's size.
 struct Panels {
   std::size_t tile;
   std::uint32_t* memory;
@@ -58,12 +58,12 @@ struct Panels {
   }
 };
 
-/// Steps of depth from `k` on that a block has.
+/// A block's steps of depth, from `k` on.
 struct Steps {
   std::size_t k, depth;
 };
 
-/// Packs `count` lines, those of a tile at most, from `line` on.
+/// Packs `count` lines, at most those of a tile, from `line` on.
 void pack_rounded(const MatrixView& matrix, bool right, std::size_t line, std::size_t count,
                   const Steps& steps, const Panels& panels, std::uint32_t* to) {
   const bool lines = matrix.transposed == right;
@@ -100,7 +100,7 @@ void gemm_part_bf16(const Bf16Kernel& kernel, const Gemm& p, std::size_t row_fro
                     std::size_t row_to, std::size_t column_from, std::size_t column_to) {
   RoundedScratch& packed = rounded_scratch();
   const std::size_t block_rows = kRoundedRows / kernel.rows * kernel.rows;
-  const bool once = row_to - row_from <= block_rows;  // then a panel need not be kept
+  const bool once = row_to - row_from <= block_rows;  // then panels need not be kept
   const Panels left(kernel.rows, block_rows, packed.left);
   const Panels right(kernel.columns, once ? kernel.columns : kRoundedColumns, packed.right);
   for (std::size_t column = column_from; column < column_to; column += kRoundedColumns) {

@@ -9,11 +9,11 @@
 
 namespace starling::compute::cpu {
 
-/// Those that this processor and its system can run, the fastest first; none where there is not
+/// The kernels that this processor and its system can run, the fastest first; none without
 /// has_bfloat16().
 [[nodiscard]] std::span<const Bf16Kernel* const> bf16_kernels() noexcept;
 
-/// gemm() by one of these, with what is said there.
+/// gemm() with one of these kernels; see there.
 void gemm_bf16(const Bf16Kernel& kernel, const Gemm& product, std::uint32_t threads);
 
 }  // namespace starling::compute::cpu

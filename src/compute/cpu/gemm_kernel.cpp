@@ -1,6 +1,6 @@
 // Compiled three times, with the flags of each processor, -ffp-contract=fast and its name in
-// STARLING_GEMM_KERNEL. No header of the standard library with inline functions may come in here:
-// the linker could keep the copy of this file, and an older processor could not run it.
+// STARLING_GEMM_KERNEL. No standard header with inline functions may be included here: the linker
+// could keep this file's copy, and an older processor could not run it.
 #include "compute/cpu/gemm_kernel.hpp"
 
 namespace starling::compute::cpu {
@@ -21,13 +21,13 @@ constexpr std::size_t kVectors = 2;  // in a row of a tile
 constexpr std::size_t kColumns = kVectors * kWidth;
 
 using Vector __attribute__((vector_size(kWidth * sizeof(float)))) = float;
-// As it lies in memory, at any address.
+// A vector in memory, at any address.
 using Loose __attribute__((vector_size(kWidth * sizeof(float)), aligned(4), may_alias)) = float;
 
 inline Vector load(const float* from) { return *reinterpret_cast<const Loose*>(from); }
 inline void store(float* to, Vector value) { *reinterpret_cast<Loose*>(to) = value; }
 
-// Element (i, k) of the left matrix is left[i * row + k * step]; `start` is zero where null.
+// Element (i, k) of the left matrix is left[i * row + k * step]; a null `start` means zero.
 [[gnu::always_inline]] inline void tile_of(std::size_t depth, const float* left, std::size_t row,
                                            std::size_t step, const float* right, float* out,
                                            std::size_t stride, const float* start,
@@ -68,7 +68,7 @@ void tile_rows(std::size_t depth, const float* left, std::size_t step, const flo
   tile_of(depth, left, step, 1, right, out, stride, add ? out : nullptr, stride);
 }
 
-// Lines are turned in blocks of four by four, with shuffles that every processor has.
+// Lines are transposed in blocks of four by four, with shuffles that every processor has.
 using Four __attribute__((vector_size(16))) = float;
 using LooseFour __attribute__((vector_size(16), aligned(4), may_alias)) = float;
 
@@ -93,11 +93,11 @@ void pack(std::size_t depth, std::size_t count, const float* lines, std::size_t 
   std::size_t k = 0;
   for (; count == kLines && k + 4 <= depth; k += 4) {
     Four blocks[kFours][4];
-    for (std::size_t i = 0; i < kFours * 4; ++i) {  // a line twice where there are no more
+    for (std::size_t i = 0; i < kFours * 4; ++i) {  // a line twice if there are no more
       blocks[i / 4][i % 4] = load_four(lines + (i < kLines ? i : 0) * stride + k);
     }
     for (std::size_t four = 0; four < kFours; ++four) turn(blocks[four]);
-    // In this order: where lines are no multiple of four, a store spills over into the next one.
+    // In this order: if lines are not a multiple of four, a store spills over into the next one.
     for (std::size_t step = 0; step < 4; ++step) {
       for (std::size_t four = 0; four < kFours; ++four) {
         store_four(panel + (k + step) * kLines + four * 4, blocks[four][step]);

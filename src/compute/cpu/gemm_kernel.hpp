@@ -12,12 +12,12 @@ struct GemmKernel {
   std::size_t columns;
 
   /// tile[i][j] = start[i][j] + sum over k of left[k][i] * right[k][j], where start is the tile
-  /// itself if `add`, else row `bias` of `columns` values, else zero. Any alignment.
+  /// itself if `add`, otherwise row `bias` of `columns` values, or zero. Any alignment.
   void (*tile)(std::size_t depth, const float* left, const float* right, float* tile,
                std::size_t tile_stride, bool add, const float* bias);
 
-  /// The same where the left matrix lies as it is, its element (i, k) at left[i + k * step] for
-  /// tile_columns, at left[i * step + k] for tile_rows; without a bias.
+  /// The same with a left matrix that is not packed: its element (i, k) is at left[i + k * step]
+  /// for tile_columns, at left[i * step + k] for tile_rows; without a bias.
   void (*tile_columns)(std::size_t depth, const float* left, std::size_t step, const float* right,
                        float* tile, std::size_t tile_stride, bool add);
   void (*tile_rows)(std::size_t depth, const float* left, std::size_t step, const float* right,
@@ -32,7 +32,7 @@ struct GemmKernel {
                        float* panel);
 };
 
-/// The one for this processor.
+/// The kernel for this processor.
 [[nodiscard]] const GemmKernel& gemm_kernel() noexcept;
 
 extern const GemmKernel kGemmSse2;

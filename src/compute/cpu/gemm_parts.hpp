@@ -1,4 +1,4 @@
-// How the threads of OpenMP share a product of matrices.
+// Divides a product of matrices among the threads of OpenMP.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace starling::compute::cpu {
 
-/// Into how many parts the rows are split, so that the parts are nearly square: these pack least.
+/// The number of parts into which the rows are split, so that the parts are nearly square: these
+/// need the least packing.
 inline std::size_t row_parts(const Gemm& p, std::size_t threads) noexcept {
   std::size_t best = 1;
   double least = 0;
@@ -25,7 +26,7 @@ inline std::size_t row_parts(const Gemm& p, std::size_t threads) noexcept {
 }
 
 /// Calls compute(row_from, row_to, column_from, column_to) for parts of the result that start at
-/// multiples of a tile's sides, one a thread; for the whole of a small one.
+/// multiples of a tile's sides, one per thread; for a small result, once for the whole.
 template <class Compute>
 void in_gemm_parts(const Gemm& p, std::size_t threads, std::size_t tile_rows,
                    std::size_t tile_columns, const Compute& compute) {

@@ -1,4 +1,4 @@
-// What our own kernels share: copies for wider vectors, work split among threads, exponentials
+// Common parts of our own kernels: copies for wider vectors, work split among threads, exponentials
 // that vectorise.
 #pragma once
 
@@ -11,7 +11,8 @@
 
 // In front of a kernel: copies for AVX-512 and for AVX2 with FMA beside the baseline one. Unlike
 // STARLING_CLONES these may sum in another order on each: gradients need not agree between
-// machines. Sanitizers instrument the loader's choice before they are ready: one copy there.
+// machines. Sanitizers instrument the loader's choice before they are ready, so there is only one
+// copy with them.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define STARLING_KERNEL \
@@ -20,16 +21,16 @@
 #define STARLING_KERNEL
 #endif
 
-// For what is called from a kernel's loops: inlined, so that it is compiled for each target.
+// For functions called from a kernel's loops: inlined, so that they are compiled for each target.
 #define STARLING_INLINE inline __attribute__((always_inline))
 
 namespace starling::compute::cpu {
 
-inline constexpr std::size_t kGrain = 16384;  ///< elements that are worth waking a thread for
+inline constexpr std::size_t kGrain = 16384;  ///< least elements worth waking a thread for
 
-/// Calls work(first, last) for parts of 0 .. count on the threads that the program set, none with
-/// fewer than `grain` elements unless there is only one. Which part goes to which thread follows
-/// from the numbers alone.
+/// Calls work(first, last) for parts of 0 .. count on the threads that the program set; no part has
+/// fewer than `grain` elements unless there is only one. The numbers alone determine which part
+/// goes to which thread.
 template <class Work>
 void in_parallel(std::size_t count, std::size_t grain, const Work& work) {
   const std::size_t parts = std::min<std::size_t>(static_cast<std::size_t>(omp_get_max_threads()),
@@ -46,10 +47,10 @@ void in_parallel(std::size_t count, std::size_t grain, const Work& work) {
   }
 }
 
-/// exp(x) within 2 units in the last place for x from -87 to 88; of others nothing useful.
+/// exp(x) within 2 units in the last place for x from -87 to 88; useless for other x.
 STARLING_INLINE float exp_between(float x) noexcept {
   // x = n ln 2 + r with |r| <= ln(2) / 2; adding 1.5 * 2^23 rounds to a whole number, which then
-  // lies in the low bits (a conversion to integers would keep the loop from becoming vector code).
+  // lies in the low bits (a conversion to integers would prevent vectorisation).
   constexpr float kRound = 12582912.0F;
   const float shifted = x * 1.44269504F + kRound;
   const float n = shifted - kRound;
@@ -66,7 +67,7 @@ STARLING_INLINE float exp_between(float x) noexcept {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) + power);
 }
 
-/// exp(x); beyond -87 and 88 the value there.
+/// exp(x); beyond -87 and 88, the value at these bounds.
 STARLING_INLINE float exp_of(float x) noexcept {
   return exp_between(std::min(std::max(x, -87.0F), 88.0F));
 }

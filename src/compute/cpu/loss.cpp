@@ -11,14 +11,14 @@ namespace starling::compute::cpu {
 
 namespace {
 
-/// Of an output so much below the largest, the exponential counts as 0: it changes no sum, and a
-/// gradient made of it would be a subnormal number, over which processors take many times as long.
+/// If an output is this far below the largest, its exponential counts as 0: it changes no sum, and
+/// its gradient would be a subnormal number, with which processors take many times as long.
 constexpr float kFarBelow = -80.0F;
 
-/// A row's figures that loss and gradient are made of.
+/// A row's figures, from which loss and gradient are computed.
 struct Row {
   float largest;
-  float sum;  ///< of exp(output - largest); not a number where an output is none, or infinite
+  float sum;  ///< of exp(output - largest); NaN if an output is NaN or infinite
 };
 
 /// Calls keep(j, exp(output j - largest)) for every output.

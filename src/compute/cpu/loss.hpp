@@ -9,21 +9,22 @@
 
 namespace starling::compute::cpu {
 
-/// What softmax_cross_entropy notes of a row, to add rows up in order whatever threads there are.
+/// The figures of a row in softmax_cross_entropy, so that rows are summed in order with any number
+/// of threads.
 struct RowLoss {
   double loss = 0;
   bool is_hit = false;
 };
 
-/// Adds up loss and hits over labels.size() rows of `classes` outputs each. The sum over the rows
-/// runs in double precision, in order; that of a row's exponentials is of floats. This is
-/// evaluation's loss: that of the labels, as they are. `rows` is memory for as many as labels.
+/// Sums loss and hits over labels.size() rows of `classes` outputs each. The sum over the rows is
+/// in double precision, in order; that of a row's exponentials is in floats. This is evaluation's
+/// loss, with labels that are not smoothed. `rows` has one element per label.
 [[nodiscard]] Evaluation softmax_cross_entropy(std::span<const float> outputs,
                                                std::span<const std::int32_t> labels,
                                                std::uint32_t classes, std::span<RowLoss> rows);
 
-/// Training's: smooths the labels, and writes the gradient of the mean loss with respect to the
-/// outputs. Rows of `gradient` beyond labels.size() (the rest of a short batch) become zero.
+/// Training's loss: smooths the labels, and writes the gradient of the mean loss with respect to
+/// the outputs. Rows of `gradient` beyond labels.size() (the rest of a short batch) become zero.
 [[nodiscard]] Evaluation softmax_cross_entropy(std::span<const float> outputs,
                                                std::span<const std::int32_t> labels,
                                                std::uint32_t classes, std::span<RowLoss> rows,

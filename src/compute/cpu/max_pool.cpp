@@ -19,8 +19,8 @@ STARLING_INLINE Reach reach(const MaxPoolShape& s, std::size_t place, std::size_
   return {begin < s.padding ? s.padding - begin : 0, std::min(s.kernel, side + s.padding - begin)};
 }
 
-// A point's channels, some at a time. Vectors by hand: of loops over the channels of a block the
-// compiler makes scalar code.
+// A point's channels, some at a time. Vectors are written by hand: the compiler makes scalar code
+// of loops over the channels of a block.
 struct One {
   static constexpr std::size_t kLanes = 1;
   using Values = float;
@@ -67,7 +67,7 @@ STARLING_INLINE void forward_with(const MaxPoolShape& s, std::size_t first, std:
             for (std::size_t v = columns.first; v < columns.end; ++v) {
               const Values point = at(u, v);
               const Places here = Places{} + static_cast<std::int32_t>(u * s.kernel + v);
-              // What is no number wins: divergence must come through to the loss.
+              // NaN wins: divergence must reach the loss.
               const auto wins = (point > most) | (point != point);
               which = wins ? here : which;
               most = wins ? point : most;

@@ -61,8 +61,8 @@ void weights_part(const RowNorm& norm, std::size_t first, std::size_t last, cons
   }
 }
 
-// With h = (x - mean) * scale and g = dy * weight: dx = scale (g - mean(g) - h mean(g h)), where
-// RMS norm has no mean(g).
+// With h = (x - mean) * scale and g = dy * weight: dx = scale (g - mean(g) - h mean(g h)); RMS norm
+// has no mean(g).
 STARLING_KERNEL
 void source_part(const RowNorm& norm, std::size_t first, std::size_t last, const float* x,
                  const float* weight, const float* figures, const float* dy, float* dx) {
@@ -104,7 +104,7 @@ void row_norm(const RowNorm& norm, const float* x, const float* weight, const fl
 void row_norm_backward(const RowNorm& norm, const float* x, const float* weight,
                        const float* figures, const float* dy, float* dx, float* dweight,
                        float* dbias) {
-  // The weights' first: dx may overwrite dy.
+  // The weights' gradients first: dx may overwrite dy.
   in_parallel(norm.width, kGrain / norm.rows + 1, [&](std::size_t first, std::size_t last) {
     weights_part(norm, first, last, x, figures, dy, dweight, dbias);
   });

@@ -1,4 +1,4 @@
-// Layer norm and RMS norm: rows of features, each normalised by its own figures.
+// Layer norm and RMS norm: rows of features, each normalised by its own statistics.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 namespace starling::compute::cpu {
 
 struct RowNorm {
-  bool centred = true;  ///< layer norm: the mean is taken off; otherwise RMS norm
+  bool centred = true;  ///< layer norm: the mean is subtracted; otherwise RMS norm
   std::size_t rows = 0;
   std::size_t width = 0;
   float epsilon = 0;
@@ -16,7 +16,7 @@ struct RowNorm {
 void row_norm(const RowNorm& norm, const float* x, const float* weight, const float* bias, float* y,
               float* figures);
 
-/// dx, dweight and dbias (null where there is no bias) from what forward had and made. dx may be
+/// dx, dweight and dbias (null if there is no bias) from forward's inputs and results. dx may be
 /// dy.
 void row_norm_backward(const RowNorm& norm, const float* x, const float* weight,
                        const float* figures, const float* dy, float* dx, float* dweight,

@@ -1,4 +1,4 @@
-// How fast this machine multiplies matrices: what a training rate can be compared with.
+// How fast this machine multiplies matrices, for comparison with a training rate.
 #pragma once
 
 #include <cstdint>

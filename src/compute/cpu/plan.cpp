@@ -31,7 +31,7 @@ void Plan::touch(BufferId buffer) {
 
 bool Plan::allocate() {
   for (Lifetime& life : lifetimes_) {
-    if (life.first == kNever) life = {0, 0, 0};  // reserved and never needed
+    if (life.first == kNever) life = {0, 0, 0};  // reserved but never needed
   }
   arena_plan_ = plan_arena(lifetimes_);
   arena_ = Arena(arena_plan_.bytes);

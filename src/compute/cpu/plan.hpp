@@ -1,4 +1,5 @@
-// What the planner hands to the program: oneDNN primitives in order, with every memory they touch.
+// The planner's result for the program: oneDNN primitives in order, with every memory that they
+// touch.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +23,10 @@ using BufferId = std::size_t;
 struct Call {
   dnnl::primitive primitive;
   std::vector<dnnl_exec_arg_t> arguments;
-  std::function<void()> own;  ///< where set, this instead of the primitive; it allocates nothing
+  std::function<void()> own;  ///< if set, replaces the primitive; it allocates nothing
 };
 
-/// A memory that follows a pointer of the caller: one tensor of the parameters or the gradient.
+/// A memory at a pointer of the caller: one tensor of the parameters or the gradient.
 struct UserMemory {
   dnnl::memory memory;
   std::size_t offset = 0;  ///< elements into the flat vector
@@ -37,32 +38,31 @@ struct ArenaMemory {
   BufferId buffer = 0;
 };
 
-/// What own calls need of the step that runs.
+/// The current step's figures, for our own calls.
 struct Step {
-  std::size_t count = 0;   ///< samples: what lies behind them in the batch is zero
+  std::size_t count = 0;   ///< samples: the rest of the batch after them is zero
   std::uint64_t seed = 0;  ///< of dropout
 };
 
 /// A compiled network. `forward` turns the input buffer into the outputs; the program then writes
-/// the outputs' gradient and runs `backward`. `evaluation` is forward as it is outside of training;
-/// empty where that is no different. Buffers are placed by add_buffer and touch; the
-/// addresses are set by allocate.
+/// the outputs' gradient and runs `backward`. `evaluation` is forward outside of training; empty if
+/// that is the same. add_buffer and touch place buffers; allocate sets the addresses.
 class Plan {
  public:
   Plan();
 
   [[nodiscard]] const dnnl::engine& engine() const noexcept { return engine_; }
 
-  /// Reserves a buffer; its life is that of the calls that touch it.
+  /// Reserves a buffer; it lives from the first to the last call that touches it.
   BufferId add_buffer(std::size_t bytes);
-  /// A memory in a buffer, which grows where it is too small.
+  /// A memory in a buffer, which grows if it is too small.
   dnnl::memory memory_in(BufferId buffer, const dnnl::memory::desc& desc);
   /// The buffer is needed at the current time.
   void touch(BufferId buffer);
   /// The next call, or work of the program between calls, begins.
   void advance() noexcept { ++now_; }
 
-  /// Reserves the arena and gives all memories their addresses; false where there is not enough
+  /// Reserves the arena and gives all memories their addresses; false if there is not enough
   /// memory. The plan may be moved afterwards, not changed.
   [[nodiscard]] bool allocate();
   [[nodiscard]] const ArenaPlan& arena_plan() const noexcept { return arena_plan_; }
@@ -82,7 +82,7 @@ class Plan {
   std::vector<UserMemory> buffers;
   BufferId input = 0;             ///< batch samples or (as int32) tokens, plain
   BufferId outputs = 0;           ///< of forward: batch x outputs, plain
-  BufferId evaluation_input = 0;  ///< the same of evaluation
+  BufferId evaluation_input = 0;  ///< the same for evaluation
   BufferId evaluation_outputs = 0;
   BufferId outputs_gradient = 0;  ///< batch x outputs, plain
 

@@ -29,7 +29,7 @@ Plan Planner::plan() {
       differs = true;
     }
   }
-  // Evaluation first: what it leaves in saved_ is written over, and backward takes training's.
+  // Evaluation first: training overwrites its values in saved_, and backward needs training's.
   if (differs) forward(false);
   forward(true);
   if (!differs) {
@@ -129,7 +129,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Activation& activation,
   const bool relu = activation.kind == ActivationKind::relu;
   if (relu && input != kGraphInput && flow_.does_relu(input)) return source;
   saved_[op].source = source;
-  // A ReLU's backward looks at its result.
+  // A ReLU's backward reads its result.
   const bool in_place = may_overwrite(input) && (relu || !training_);
   Value result = in_place ? source : make(source.memory.get_desc());
   call([kind = activation.kind, count = floats_of(source.memory), from = source.memory,
@@ -175,9 +175,9 @@ void Planner::backward_of(std::size_t op, const Dropout& dropout, const Gradient
   give(op, {to});
 }
 
-// The same elements on the way there and back: op and step decide them. Of a short batch what lies
-// behind the samples, too: the gradients of weights sum over the whole batch, and what another
-// buffer left there need not be a number.
+// The same elements forward and backward: op and step determine them. In a short batch, also those
+// after the samples: the gradients of weights sum over the whole batch, and another buffer may have
+// left NaN there.
 void Planner::drop(std::size_t op, const Dropout& dropout, const Value& from, const Value& to) {
   call([rate = dropout.rate, op, count = floats_of(from.memory), step = &plan_.step(),
         from = from.memory,

@@ -1,4 +1,4 @@
-// From a graph to a plan: chooses primitives and layouts, and fuses what can be fused.
+// From a graph to a plan: chooses primitives and layouts, and fuses operations.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@
 
 namespace starling::compute::cpu {
 
-/// Forward primitives are made for training, evaluation's too: backward wants them so.
+/// All forward primitives are made for training, also those of evaluation: backward needs this.
 inline constexpr auto kTraining = dnnl::prop_kind::forward_training;
 
-/// Builds one Plan; throws dnnl::error where oneDNN lacks what is needed.
+/// Builds one Plan; throws dnnl::error if oneDNN lacks something.
 class Planner {
  public:
   Planner(const Graph& graph, const CompileOptions& options);
@@ -32,7 +32,7 @@ class Planner {
   /// Stands for a buffer of the caller, which has no place in the arena.
   static constexpr BufferId kUser = ~BufferId{0};
 
-  /// Activations, parameters or gradients, in whatever layout the primitives around them chose.
+  /// Activations, parameters or gradients, in the layout that the primitives around them chose.
   struct Value {
     dnnl::memory memory;
     BufferId buffer = kUser;
@@ -41,16 +41,16 @@ class Planner {
     int index;  ///< DNNL_ARG_*
     Value value;
   };
-  /// What forward leaves for backward, one per op. Evaluation's forward fills it, too, and
-  /// training's, which comes after it, again.
+  /// Forward's values for backward, one per op. Evaluation's forward fills it, too, and then
+  /// training's forward fills it again.
   struct Saved {
     Value source;
-    Value result;  ///< backward takes its content by kept_result() alone
+    Value result;  ///< backward reads it only through kept_result()
     Value extra;   ///< max_pool2d: which element of each window is the largest; norms, attention:
                    ///< figures
-    Value weight;  ///< conv2d: as forward used it
+    Value weight;  ///< conv2d: in forward's layout
     dnnl::convolution_forward::primitive_desc convolution;
-    std::optional<WinogradShape> winograd;  ///< where the convolution is done so
+    std::optional<WinogradShape> winograd;  ///< if the convolution is done by Winograd's algorithm
     dnnl::pooling_forward::primitive_desc pooling;
   };
   /// The gradient of an op's result. A shared one may not be written to.
@@ -64,7 +64,7 @@ class Planner {
   [[nodiscard]] Value forward_op(std::size_t op);
   void backward();
   void backward_op(std::size_t op, Gradient gradient);
-  /// Adds to what is known of the gradient of an op's input.
+  /// Adds a part to the gradient of an op's input.
   void give(std::size_t op, Gradient gradient, std::size_t input = 0);
 
   // Images: planner_images.cpp.
@@ -116,21 +116,21 @@ class Planner {
   void drop(std::size_t op, const Dropout& dropout, const Value& from, const Value& to);
 
   // Calls and values: planner_calls.cpp.
-  /// Appends a call, with the shared scratchpad where its description asks for one.
+  // Appends a call, with the shared scratchpad if its description requires one.
   void call(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
             std::initializer_list<Argument> arguments);
   /// Appends a call of our own code, which touches the given buffers.
   void call(std::function<void()> own, std::initializer_list<Value> touched);
   void reorder(const Value& from, const Value& to);
-  /// The same content in another layout: itself where it already has it.
+  /// The same content in another layout: the value itself if it already has that layout.
   Value convert(const Value& value, const dnnl::memory::desc& desc);
   /// The gradient in another layout; a new one is not shared.
   Gradient convert(const Gradient& gradient, const dnnl::memory::desc& desc);
-  /// The same bytes seen with other sides; the layout is plain.
+  /// The same bytes with another shape; the layout is plain.
   Value reshape(const Value& value, const dnnl::memory::dims& sides);
   Value make(const dnnl::memory::desc& desc);
   Value make_floats(std::size_t count);
-  /// Where to write a gradient of the same size: itself unless it is shared.
+  /// Where to write a gradient of the same size: in place, unless it is shared.
   Value writable(const Gradient& gradient);
   Value parameter(std::size_t tensor, const dnnl::memory::desc& desc);
   Value parameter(std::size_t tensor);
@@ -141,13 +141,13 @@ class Planner {
              const dnnl::memory::desc& desc);
 
   [[nodiscard]] const Op& op_at(std::size_t op) const { return graph_.ops[op]; }
-  /// Whether a max pool takes the ReLU's result alone, and undoes the ReLU on the way back.
+  /// Whether only a max pool takes the ReLU's result, and undoes the ReLU on the way back.
   [[nodiscard]] bool pool_undoes(std::size_t relu) const;
   /// Whether only one op takes the value, and nothing needs it afterwards.
   [[nodiscard]] bool may_overwrite(ValueId value) const;
-  /// Whether backward_of the op looks at its result, so that nothing may overwrite it.
+  /// Whether backward_of the op reads its result, so that nothing may overwrite it.
   [[nodiscard]] bool keeps_result(std::size_t op) const;
-  /// That result: the one way for backward_of to get at it.
+  /// That result: backward_of may get it only here.
   [[nodiscard]] const Value& kept_result(std::size_t op) const;
   [[nodiscard]] dnnl::primitive_attr attributes(bool with_relu = false) const;
   /// With the batch in front.
@@ -168,7 +168,7 @@ class Planner {
   std::vector<Saved> saved_;
   const GraphFlow flow_;
   std::vector<std::optional<Gradient>> gradients_;  ///< of each op's result, so far
-  std::vector<bool> written_;                       ///< tensors whose gradient is there
+  std::vector<bool> written_;                       ///< tensors with a gradient
   BufferId scratchpad_ = 0;
 };
 
@@ -178,7 +178,7 @@ class Planner {
                                        dnnl::memory::format_tag tag);
 [[nodiscard]] dnnl::memory::dims sides_of(const Shape& shape);
 [[nodiscard]] float* floats(const dnnl::memory& values);
-/// Floats that a layout takes, what it adds to fill up blocks included.
+/// The number of floats of a layout, including the padding of blocks.
 [[nodiscard]] std::size_t floats_of(const dnnl::memory& values);
 
 }  // namespace starling::compute::cpu

@@ -1,4 +1,4 @@
-// The planner's tools: calls, and values in the layouts that they take.
+// The planner's tools: calls, and values in the layouts that they need.
 #include <utility>
 
 #include "base/assert.hpp"
@@ -114,7 +114,7 @@ Planner::Value Planner::running(std::size_t buffer) {
 dnnl::primitive_attr Planner::attributes(bool with_relu) const {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (with_relu) {  // which makes 0 of what is no number, too
+  if (with_relu) {  // also turns NaN into 0
     dnnl::post_ops operations;
     operations.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
     attributes.set_post_ops(operations);

@@ -1,4 +1,4 @@
-// How the planner does what works on images: convolutions, batch norms and pools.
+// The planner's part for images: convolutions, batch norms and pools.
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -28,8 +28,8 @@ memory::desc any(const memory::dims& sides, memory::data_type type = kFloat32) {
   return {sides, type, Tag::any};
 }
 
-/// make(type) for bfloat16 where that is asked for and oneDNN does it with the instructions that
-/// our products have, else for float32.
+/// make(type) for bfloat16 if that is requested and oneDNN does it with the instructions of our
+/// products, otherwise for float32.
 template <class Make>
 auto described(bool bf16, const Make& make) {
   if (bf16) {
@@ -42,7 +42,7 @@ auto described(bool bf16, const Make& make) {
 
 memory::dims both(std::uint32_t side) { return {side, side}; }
 
-/// A convolution's arguments as oneDNN takes them.
+/// A convolution's arguments for oneDNN.
 struct ConvolutionSides {
   memory::dims weight;  ///< OIHW, or GOIHW for several groups
   memory::dims stride, dilation, padding;
@@ -62,13 +62,13 @@ memory::desc bias_of(const Graph& graph, const Conv2d& conv) {
   return dense(sides_of(graph.tensors[conv.bias].shape));
 }
 
-/// A layout that our kernels take, with so many channels side by side.
+/// A layout that our kernels support, with this many channels side by side.
 struct PlaneLayout {
   Tag tag;
   std::size_t block;
 };
 
-/// The layout of images if it is one of these, else the plain one, to be converted to.
+/// The layout of images if it is one of these, otherwise the plain one, for a conversion.
 PlaneLayout plane_layout(const memory::desc& desc) {
   for (const PlaneLayout layout :
        {PlaneLayout{Tag::aBcd8b, 8}, PlaneLayout{Tag::aBcd16b, 16},
@@ -83,7 +83,7 @@ PlaneLayout plane_layout(const memory::desc& desc) {
 constexpr std::uint32_t kWinogradChannelsMin = 16;
 constexpr std::uint32_t kWinogradSideMin = 3;
 
-/// The convolution as Winograd's, if it can be done so and that is faster.
+/// The convolution for Winograd's algorithm, if that is possible and faster.
 std::optional<WinogradShape> winograd_shape(const Op& op, const Conv2d& conv,
                                             const memory::desc& source) {
   const std::uint32_t in = op.in[0];
@@ -93,8 +93,8 @@ std::optional<WinogradShape> winograd_shape(const Op& op, const Conv2d& conv,
       std::min(op.out[1], op.out[2]) < kWinogradSideMin) {
     return std::nullopt;
   }
-  // Any other layout is converted: a plain one, and one with all channels side by side, which is
-  // how an image of one point looks.
+  // Any other layout is converted: a plain one, and one with all channels side by side, as an image
+  // of one point has.
   const std::size_t block = plane_layout(source).block == 16 ? 16 : 8;
   if (in % block != 0 || out % block != 0) return std::nullopt;
   return WinogradShape{.samples = static_cast<std::size_t>(source.dims().front()),
@@ -106,10 +106,10 @@ std::optional<WinogradShape> winograd_shape(const Op& op, const Conv2d& conv,
                        .block = block};
 }
 
-/// Whether oneDNN's convolution of bfloat16 is faster than what there is in float32: than its own
-/// unless that has one channel, which is paired with zeros; than Winograd's, which multiplies a
-/// fourth as often, where the transforms take most of the time, those of values (few channels) or
-/// those of weights (few tiles). Measured on Zen 4 with AVX-512.
+/// Whether oneDNN's convolution in bfloat16 is faster than the alternatives in float32. It beats
+/// oneDNN's own, unless there is one channel, which is paired with zeros. It beats Winograd's,
+/// which multiplies a fourth as often, if the transforms take most of the time: those of values
+/// (few channels) or those of weights (few tiles). Measured on Zen 4 with AVX-512.
 bool gains_from_rounding(const Op& op, const Conv2d& conv,
                          const std::optional<WinogradShape>& winograd) {
   if (bf16_kernels().front()->suits_every_convolution) return true;
@@ -136,10 +136,10 @@ MaxPoolShape max_pool_shape(const Op& op, const MaxPool2d& pool, const memory& s
           .padding = pool.padding};
 }
 
-/// Windows of an average pool as oneDNN takes them.
+/// Windows of an average pool for oneDNN.
 struct AverageSides {
   memory::dims kernel, stride;
-  memory::dims far;  ///< padding at the far sides: less than zero where windows leave a rest
+  memory::dims far;  ///< padding at the far sides: negative if windows leave a rest
   Shape out;
 };
 
@@ -216,7 +216,7 @@ void Planner::backward_of(std::size_t op, const Conv2d& conv, const Gradient& gr
   const ConvolutionSides sides = convolution_sides(graph_, conv);
   const Saved& saved = saved_[op];
   const bool bf16 = bf16_ && gains_from_rounding(op_at(op), conv, {});
-  Value above = gradient.value;  // as the last primitive took it
+  Value above = gradient.value;  // in the last primitive's layout
   {
     const auto desc = described(bf16, [&](memory::data_type type) {
       return dnnl::convolution_backward_weights::primitive_desc(
@@ -358,7 +358,7 @@ void Planner::backward_of(std::size_t op, const BatchNorm& norm, Gradient gradie
   const Value result = writable(gradient);
   const BatchNormShape shape =
       batch_norm_shape(op_at(op), norm, flow_.does_relu(op), saved.source.memory);
-  const Value& made = shape.relu ? kept_result(op) : saved.source;  // looked at for the ReLU alone
+  const Value& made = shape.relu ? kept_result(op) : saved.source;  // only used for the ReLU
   call(
       [shape, step = &plan_.step(), from = saved.source.memory, made = made.memory,
        weight = parameter(norm.weight).memory, figures = saved.extra.memory,

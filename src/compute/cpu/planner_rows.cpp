@@ -1,5 +1,4 @@
-// How the planner does what works on rows of features: linear layers, norms, embeddings and
-// attention.
+// The planner's part for rows of features: linear layers, norms, embeddings and attention.
 #include "base/assert.hpp"
 #include "compute/cpu/attention.hpp"
 #include "compute/cpu/elementwise.hpp"
@@ -27,7 +26,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Linear& linear, const V
   const memory::desc bias =
       has_bias ? dense(sides_of(graph_.tensors[linear.bias].shape)) : memory::desc{};
   Saved& saved = saved_[op];
-  // The weights stay as the caller has them: they are larger than the activations by far.
+  // The weights stay in the caller's layout: they are far larger than the activations.
   saved.source = reshape(convert(source, plain(in)), rows(in));
   const dnnl::inner_product_forward::primitive_desc desc(
       {kTraining, saved.source.memory.get_desc(), weight, bias, dense(rows(op_at(op).out))},
@@ -46,7 +45,7 @@ Planner::Value Planner::forward_of(std::size_t op, const Linear& linear, const V
           {DNNL_ARG_DST, result}});
   }
   if (flow_.does_relu(op)) {
-    // Not by oneDNN: its ReLU makes 0 of what is no number.
+    // Not by oneDNN: its ReLU turns NaN into 0.
     call([count = floats_of(result.memory),
           at = result.memory] { activate(ActivationKind::relu, count, floats(at), floats(at)); },
          {result});

@@ -17,8 +17,8 @@ using base::Status;
 
 namespace {
 
-/// Points the memories into a flat vector of the caller. oneDNN only writes to what a primitive
-/// calls its output, so parameters stay as they are.
+/// Points the memories into a flat vector of the caller. oneDNN only writes to a primitive's
+/// outputs, so parameters do not change.
 void point_into(const std::vector<UserMemory>& memories, const float* flat) {
   for (const UserMemory& item : memories) {
     item.memory.set_data_handle(const_cast<float*>(flat) + item.offset);

@@ -11,22 +11,23 @@ namespace starling::compute::cpu {
 namespace {
 
 constexpr std::size_t kTile = 4;                 // a side of a tile of results
-constexpr std::size_t kPatch = kTile + 2;        // a side of what it looks at
+constexpr std::size_t kPatch = kTile + 2;        // a side of its source patch
 constexpr std::size_t kParts = kPatch * kPatch;  // matrices of a transform
 constexpr std::size_t kWindow = 3;               // a side of the weights
 constexpr std::size_t kWeights = kWindow * kWindow;
 // Tiles that go through all three steps together. Fewer would leave more room in the second-level
-// cache, but panels of weights are read anew for each block. A multiple of every GemmKernel's rows.
+// cache, but panels of weights are read again for each block. A multiple of every GemmKernel's
+// rows.
 constexpr std::size_t kTiles = 48;
 constexpr std::size_t kDepth = 256;  // of a product: its panel of weights stays in the first level
 constexpr std::size_t kLanes = 8;
-constexpr std::size_t kLine = 16;  // floats of a cache line: so many channels are written at a time
-// Behind each row of transformed patches, so that rows do not fall on the same places of a cache;
-// a line behind each part of a transform does as much for the parts.
+constexpr std::size_t kLine = 16;  // floats of a cache line: channels that are written at a time
+// A gap after each row of transformed patches, so that rows do not fall on the same places of a
+// cache; a line after each part of a transform does the same for the parts.
 constexpr std::size_t kGap = 8;
 
 using Eight __attribute__((vector_size(kLanes * sizeof(float)))) = float;
-// As it lies in memory, at any address.
+// A vector in memory, at any address.
 using Loose __attribute__((vector_size(kLanes * sizeof(float)), aligned(4), may_alias)) = float;
 
 STARLING_INLINE const Loose& eight(const float* at) { return *reinterpret_cast<const Loose*>(at); }
@@ -47,7 +48,7 @@ Images result_of(const WinogradShape& s) {
   return {s.out_channels, s.out_height(), s.out_width(), s.block};
 }
 
-/// How the results' tiles are numbered: row by row, sample by sample.
+/// The numbering of the results' tiles: row by row, sample by sample.
 struct Tiling {
   std::size_t down, across;
 
@@ -64,8 +65,8 @@ Tiling tiling_of(const WinogradShape& s) {
   return {base::ceil_div(s.out_height(), kTile), base::ceil_div(s.out_width(), kTile)};
 }
 
-/// Where the transforms lie. Patches: for each part, a row of channels a tile. Weights and results:
-/// for each part, panels of the kernel's columns.
+/// The places of the transforms. Patches: for each part, a row of channels per tile. Weights and
+/// results: for each part, panels of the kernel's columns.
 struct Layout {
   explicit Layout(const WinogradShape& s)
       : columns(gemm_kernel().columns),
@@ -81,10 +82,10 @@ struct Layout {
   std::size_t patches_part, results_part, weights_part;
   std::size_t gradient_rows, gradient_part;
   std::size_t scratch = kParts * (patches_part + results_part);  ///< floats of a thread
-  /// Floats of a gradient of the weights, with that of the bias behind it.
+  /// Floats of a gradient of the weights, followed by that of the bias.
   std::size_t gradient = kParts * gradient_part + panels * columns;
 
-  /// Where a tile's results lie in a part, from a channel on.
+  /// The place of a tile's results in a part, from a channel on.
   [[nodiscard]] STARLING_INLINE std::size_t result_at(std::size_t tile, std::size_t channel) const {
     return (channel / columns * kTiles + tile) * columns + channel % columns;
   }
@@ -92,11 +93,11 @@ struct Layout {
 
 // The transforms in one direction, with the article's matrices A, B and G for the points 0, +-a,
 // +-b and infinity, where a^2 = 1/2 and b^2 = 2. Their powers stay nearer to 1 than those of the
-// article's 0, +-1 and +-2, so less is lost to rounding.
+// article's points 0, +-1 and +-2, so rounding loses less.
 constexpr float kA = 0.70710678F;
 constexpr float kB = 1.41421356F;
 
-/// What belongs to a point and to the one opposite, from the parts that are the same and opposite.
+/// The values for a point and for the opposite point, from their even and odd parts.
 STARLING_INLINE void set_pair(const Eight& even, const Eight& odd, Eight& plus, Eight& minus) {
   plus = even + odd;
   minus = even - odd;
@@ -147,7 +148,8 @@ STARLING_INLINE void back_way(const Eight (&u)[kPatch], Eight (&g)[kWindow]) {
   g[2] = (1.0F / 3) * (even_b - even_a) + u[5];
 }
 
-/// Transforms columns, then rows: from what load(i, j, element) sets to store(i, j, element).
+/// Transforms columns, then rows: load(i, j, element) sets the input, store(i, j, element)
+/// takes the output.
 template <auto kOneWay, std::size_t kFrom, std::size_t kTo, class Load, class Store>
 STARLING_INLINE void transform(const Load& load, const Store& store) {
   Eight half[kTo][kFrom];
@@ -283,7 +285,7 @@ void load_gradients(const Images& images, const Tiling& tiling, const Layout& la
   for_each_vector(tiling, block, channels, load);
 }
 
-/// Weights of input channel `c` for the 8 output channels from `k` on, zero where there are none.
+/// Weights of input channel `c` for the 8 output channels from `k` on, zero if there are none.
 STARLING_INLINE void gather(const WinogradShape& s, WinogradPass pass, const float* weight,
                             std::size_t c, std::size_t k, Eight (&g)[kWindow][kWindow]) {
   alignas(Eight) float lanes[kWeights][kLanes] = {};
@@ -318,7 +320,7 @@ void transform_panels(const WinogradShape& s, WinogradPass pass, const Layout& l
   }
 }
 
-/// The weights' gradient from its transform, of which there are `copies` to be added up.
+/// The weights' gradient from the sum of the `copies` of its transform.
 STARLING_KERNEL
 void transform_panels_back(const WinogradShape& s, const Layout& layout, std::size_t first,
                            std::size_t last, const float* transformed, std::size_t copies,
@@ -348,7 +350,7 @@ void transform_panels_back(const WinogradShape& s, const Layout& layout, std::si
   }
 }
 
-/// What one thread does of a convolution: some tiles, and some panels of output channels.
+/// One thread's share of a convolution: some tiles, and some panels of output channels.
 struct Share {
   std::size_t first, last;
   std::size_t first_panel, last_panel;
@@ -375,7 +377,7 @@ void multiply(const WinogradShape& s, const Layout& layout, const Share& share, 
         const float* const right =
             weights + e * layout.weights_part + (panel * s.in_channels + k) * layout.columns;
         float* const to = products + e * layout.results_part + panel * kTiles * layout.columns;
-        // The rows behind the last patch are there, with whatever they hold.
+        // The rows after the last patch exist, with any content.
         for (std::size_t t = 0; t < tiles; t += kernel.rows) {
           kernel.tile_rows(depth, patches + e * layout.patches_part + t * layout.row + k,
                            layout.row, right, to + t * layout.columns, layout.columns, k > 0);
@@ -396,7 +398,7 @@ void multiply_transposed(const WinogradShape& s, const Layout& layout, const Sha
           gradients + e * layout.results_part + panel * kTiles * layout.columns;
       float* const to =
           products + e * layout.gradient_part + panel * layout.gradient_rows * layout.columns;
-      // The columns behind the last channel are there, with whatever they hold.
+      // The columns after the last channel exist, with any content.
       for (std::size_t c = 0; c < s.in_channels; c += kernel.rows) {
         kernel.tile_columns(tiles, patches + e * layout.patches_part + c, layout.row, right,
                             to + c * layout.columns, layout.columns, add);
@@ -405,8 +407,8 @@ void multiply_transposed(const WinogradShape& s, const Layout& layout, const Sha
   }
 }
 
-/// Whether threads share the panels, and each transforms all patches: where tiles are few, that
-/// costs less than to read all weights, or to sum up a gradient of all weights, once a thread.
+/// Whether threads divide the panels, and each transforms all patches: if there are few tiles, this
+/// costs less than if each thread reads all weights, or sums a gradient of all weights.
 bool shares_panels(const WinogradShape& s, std::uint32_t threads) {
   return threads > 1 && s.tiles() < s.out_channels * threads;
 }
@@ -427,7 +429,7 @@ void for_each_share(const WinogradShape& s, const Layout& layout, std::uint32_t 
   }
 }
 
-/// How many sums of the weights' gradient there are until all are added.
+/// The number of partial sums of the weights' gradient.
 std::size_t gradient_copies(const WinogradShape& s, std::uint32_t threads) {
   return shares_panels(s, threads) ? 1 : threads;
 }

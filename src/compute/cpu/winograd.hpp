@@ -1,8 +1,8 @@
 // Convolutions with windows of 3x3 and a stride of 1 in fewer multiplications: Winograd's minimal
 // filtering F(4x4, 3x3), as in Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"
-// (arXiv:1509.09308). A tile of 4x4 results takes 36 products for each pair of channels in place of
-// 144: sources (6x6 patches), weights and results are transformed, and between the transforms stand
-// 36 products of matrices. It rounds two to three times as much as plain sums do.
+// (arXiv:1509.09308). A tile of 4x4 results takes 36 products for each pair of channels instead of
+// 144: sources (6x6 patches), weights and results are transformed, with 36 products of matrices
+// between the transforms. Its rounding errors are two to three times those of plain sums.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace starling::compute::cpu {
 
-/// Images as BatchNormShape has them, in blocks of 8 or 16 channels that divide both numbers of
-/// channels. Weights are OIHW.
+/// Images as in BatchNormShape, in blocks of 8 or 16 channels that divide both numbers of channels.
+/// Weights are OIHW.
 struct WinogradShape {
   std::size_t samples = 0;
   std::size_t in_channels = 0, out_channels = 0;
@@ -22,7 +22,7 @@ struct WinogradShape {
   [[nodiscard]] std::size_t out_height() const noexcept { return height + 2 * padding - 2; }
   [[nodiscard]] std::size_t out_width() const noexcept { return width + 2 * padding - 2; }
   [[nodiscard]] std::size_t tiles() const noexcept;  ///< of 4x4 results, one for all channels
-  /// The convolution that takes gradients of the result to those of the source.
+  /// The convolution that turns gradients of the result into those of the source.
   [[nodiscard]] WinogradShape backward() const noexcept {
     return {samples, out_channels, in_channels, out_height(), out_width(), 2 - padding, block};
   }
@@ -30,20 +30,20 @@ struct WinogradShape {
 
 /// Floats of transformed weights.
 [[nodiscard]] std::size_t winograd_weights_size(const WinogradShape& shape);
-/// Floats that winograd_forward works in.
+/// Floats of work space for winograd_forward.
 [[nodiscard]] std::size_t winograd_scratch_size(const WinogradShape& shape, std::uint32_t threads);
-/// Floats that winograd_backward_weights works in.
+/// Floats of work space for winograd_backward_weights.
 [[nodiscard]] std::size_t winograd_gradient_scratch_size(const WinogradShape& shape,
                                                          std::uint32_t threads);
 
 enum class WinogradPass { forward, backward };
 
-/// Transforms the weights of a convolution for winograd_forward of `shape`: the convolution's, or,
-/// for the pass backward, its backward().
+/// Transforms the weights of a convolution for winograd_forward with `shape`: the convolution's,
+/// or, for the backward pass, its backward().
 void winograd_weights(const WinogradShape& shape, WinogradPass pass, const float* weight,
                       float* transformed);
 
-/// result = source * weights, plus `bias` (of a channel each, or null), and then max(0, result) if
+/// result = source * weights, plus `bias` (one per channel, or null), and then max(0, result) if
 /// `relu`. The result does not depend on the number of threads.
 void winograd_forward(const WinogradShape& shape, const float* source, const float* transformed,
                       const float* bias, bool relu, float* result, float* scratch,

@@ -1,4 +1,4 @@
-// Memory of a queue that grows with what it is used for.
+// Memory of a queue that grows as needed.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace starling::compute::cuda {
 
-/// Has no memory at first, and gives it back at its end. Used on the queue's thread.
+/// Has no memory at first, and frees its memory at its end. Used on the queue's thread.
 class DeviceBuffer {
  public:
-  /// `what` says for errors what needs it; both outlive it.
+  /// `what` names the use in errors; both outlive it.
   DeviceBuffer(Queue& queue, const char* what) : queue_(&queue), what_(what) {}
 
-  /// Has this many bytes at least from now on; what was there may be gone. On failure as many as
-  /// before.
+  /// Has at least this many bytes from now on; the old content may be gone. After a failure, it has
+  /// as many as before.
   [[nodiscard]] base::Status reserve(std::size_t bytes) {
     if (bytes <= bytes_) return {};
     const std::size_t had = bytes_;
-    free();                                 // before more is asked for
-    std::size_t taken = bytes + bytes / 2;  // for what is a little larger
+    free();                                 // before more is requested
+    std::size_t taken = bytes + bytes / 2;  // room for slightly larger requests
     auto memory = queue_->allocate(taken, what_, Queue::Reserve::kept);
     if (!memory) {
       taken = bytes;
@@ -34,7 +34,7 @@ class DeviceBuffer {
     bytes_ = taken;
     return {};
   }
-  /// Gives it back, with what was there.
+  /// Frees it, with its content.
   void free() noexcept {
     memory_.reset();
     bytes_ = 0;
@@ -47,8 +47,7 @@ class DeviceBuffer {
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
  private:
-  /// For what is not as large. It had this memory a moment ago, so the reserve is no smaller for
-  /// it.
+  /// Takes back the former size. It had this memory a moment ago, so the reserve does not shrink.
   void get_back(std::size_t bytes) {
     auto memory = queue_->allocate(bytes, what_, Queue::Reserve::used);
     if (!memory) return;

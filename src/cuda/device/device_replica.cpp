@@ -18,7 +18,7 @@ using base::Status;
 
 namespace {
 
-/// Of squares(): more runs are taken one part after the other, in memory that is always there.
+/// For squares(): more runs are handled one part after another, in memory that is always there.
 constexpr std::size_t kRunsAtOnce = 8192;
 constexpr std::size_t kSumsOfRun = 2;
 
@@ -65,7 +65,7 @@ MirrorDifference<M> DeviceReplica::difference_to(MirrorId mirror) {
   return {y(), r(), reinterpret_cast<const M*>(at(mirror))};
 }
 
-// Bytes of one.
+// Bytes of one mirror.
 std::size_t DeviceReplica::mirror_bytes() const noexcept {
   return size_ *
          (mirror_type_ == delta::MirrorType::float32 ? sizeof(float) : sizeof(base::BFloat16));

@@ -14,7 +14,8 @@
 
 namespace starling::compute::cuda {
 
-/// Bytes as exchange's HostMemory, on the device, and what the largest deltas need there.
+/// Like exchange's HostMemory, but on the device, with the memory that the largest deltas need
+/// there.
 class DeviceReplica final : public delta::ReplicaMemory {
  public:
   /// y and r are zero. `queue` outlives it.
@@ -63,14 +64,14 @@ class DeviceReplica final : public delta::ReplicaMemory {
   [[nodiscard]] std::size_t mirror_bytes() const noexcept;
   template <class M>
   [[nodiscard]] MirrorDifference<M> difference_to(MirrorId mirror);
-  /// Calls use(M{}) with what mirrors are kept in.
+  /// Calls use(M{}) with the type of the mirrors' elements.
   template <class Use>
   auto by_type(Use&& use) const;
-  /// Whether it cannot be one of several in a pass.
+  /// Whether a commit needs a pass of its own.
   [[nodiscard]] bool goes_alone(bool has_momentum) const;
-  /// Room for what becomes of so many touched elements.
+  /// Makes room for the results of `touched` elements.
   [[nodiscard]] base::Status reserve_aside(std::size_t touched);
-  /// Of up to kLinksAtOnce links.
+  /// Commits up to kLinksAtOnce links.
   [[nodiscard]] base::Status commit_together(std::span<const CommitStep> steps);
   /// Their steps, by a kernel that has registers for kLinks links.
   template <std::size_t kLinks>
@@ -88,7 +89,7 @@ class DeviceReplica final : public delta::ReplicaMemory {
   std::map<MirrorId, Block> momenta_;  ///< by the link's own mirror, from its first commit on
   MirrorId next_ = 0;
   DeviceSource source_;
-  DeviceBuffer aside_;  ///< of one commit that goes alone
+  DeviceBuffer aside_;  ///< of one commit in its own pass
 };
 
 }  // namespace starling::compute::cuda

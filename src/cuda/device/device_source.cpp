@@ -18,18 +18,19 @@ using base::Status;
 
 namespace {
 
-/// Behind codes that are read by words.
+/// Bytes after codes that are read by words.
 constexpr std::size_t kBytesBehind = ReadRuns::kWordsBehind * sizeof(std::uint64_t);
 
-/// Of work space, about: a sample, what the host is told, and what is not in any list.
+/// Approximate work space for a sample, for the host's results, and for anything that is not in a
+/// list.
 constexpr std::size_t kWorkBeside = std::size_t{1} << 20;
 
-/// That work space is reserved for: values that share a scale, at least, and how often the divisor
-/// goes into a gap, on an average at most.
+/// Work space is reserved for at least this many values per scale, and for at most this mean
+/// quotient of gap and divisor.
 constexpr std::size_t kBlockLeast = 8;
 constexpr std::size_t kQuotientMost = 8;
 
-/// Among which elements are shared out to be counted: some blocks for each processor of a GPU.
+/// Rows among which elements are divided for counting: some blocks for each processor of a GPU.
 constexpr std::size_t kCountRows = 1056;
 
 Levels levels_of(int bits) {
@@ -44,8 +45,8 @@ struct Section {
   std::span<Byte> bytes{};
 };
 
-/// Calls use(at, part) for what of each section lies in `size` bytes from `offset` on, where `at`
-/// counts from there. Sections rise.
+/// Calls use(at, part) for the part of each section within `size` bytes from `offset` on, where
+/// `at` counts from there. Sections are in rising order.
 template <class Byte, class Use>
 void for_each_in(std::span<const Section<Byte>> sections, std::size_t offset, std::size_t size,
                  Use&& use) {
@@ -56,7 +57,7 @@ void for_each_in(std::span<const Section<Byte>> sections, std::size_t offset, st
   }
 }
 
-/// Writes sections, which outlive it, and zeros between and behind them.
+/// Writes sections, which outlive it, and zeros between and after them.
 Queue::Fill fill_from_sections(std::span<const Section<const std::byte>> sections) {
   return [sections](std::size_t offset, std::span<std::byte> bytes) {
     std::size_t filled = 0;
@@ -69,7 +70,7 @@ Queue::Fill fill_from_sections(std::span<const Section<const std::byte>> section
   };
 }
 
-/// Reads what of the sections lies in the bytes from `offset` on.
+/// Reads the part of the sections within the bytes from `offset` on.
 void take_to_sections(std::span<const Section<std::byte>> sections, std::size_t offset,
                       base::ByteView bytes) {
   for_each_in(sections, offset, bytes.size(), [&](std::size_t at, std::span<std::byte> part) {
@@ -91,7 +92,7 @@ void DeviceElementsBuffer::free_beyond(std::size_t count) noexcept {
   OffsetAllocator offsets;
   offsets.add<std::uint32_t>(count);
   offsets.add<float>(count);
-  if (buffer_.bytes() <= offsets.bytes() + offsets.bytes() / 2) return;  // as DeviceBuffer takes it
+  if (buffer_.bytes() <= offsets.bytes() + offsets.bytes() / 2) return;  // as in DeviceBuffer
   buffer_.free();
   size_ = 0;
 }
@@ -108,8 +109,8 @@ Status DeviceDelta::read(std::vector<std::uint32_t>& indices, std::vector<float>
   return elements_.read(queue_, indices, values);
 }
 
-/// Where things lie in the work space of choose(). What is zero at first comes first, and what the
-/// host gets at the very beginning.
+/// The layout of choose()'s work space. The parts that start as zeros come first, and those for the
+/// host at the very beginning.
 struct DeviceSource::ChoiceRoom {
   ChoiceRoom(const delta::Choosing& which, std::size_t picked, std::size_t tiles)
       : figures(offsets.add<ChoiceFigures>(1)),
@@ -134,7 +135,7 @@ struct DeviceSource::ChoiceRoom {
   std::size_t begins;
 };
 
-/// Where things lie in the work space of code(): the host gets all from the begins on.
+/// The layout of code()'s work space: the host gets everything from the begins on.
 struct DeviceSource::CodeRoom {
   CodeRoom(std::size_t count, std::size_t n, const delta::Coding& coding)
       : runs(base::ceil_div(count, delta::kCodesPerRun)),
@@ -146,7 +147,7 @@ struct DeviceSource::CodeRoom {
                                      static_cast<std::size_t>(coding.bits))),
         words(offsets.add<std::uint32_t>(words_max(count, n, coding))) {}
 
-  /// Quotients add up to no more than that of the last index.
+  /// The sum of the quotients is at most the quotient of the last index.
   static std::size_t words_max(std::size_t count, std::size_t n, const delta::Coding& coding) {
     const std::size_t tails =
         count * std::size_t{1 + delta::longest_prefix(coding.odd) + coding.shift};
@@ -187,8 +188,8 @@ Result<std::size_t> DeviceSource::reserve(std::size_t count, std::size_t room) {
   auto done = found_.resize(room);
   if (done) done = chosen_.resize(count);
   if (done) done = tiles_.reserve(tiles() * sizeof(TileFound));
-  // Of all calls code() has the most work: a divisor is about as large as a gap, or a few times
-  // smaller.
+  // code() needs the most work space of all calls: a divisor is about as large as a gap, or a few
+  // times smaller.
   const auto shift = static_cast<std::uint32_t>(std::bit_width(size_ / count));
   const delta::Coding dear{.odd = 7, .shift = shift, .bits = 8, .block = kBlockLeast};
   const std::size_t quotients = count * kQuotientMost / 8;
@@ -204,7 +205,7 @@ Result<std::size_t> DeviceSource::reserve(std::size_t count, std::size_t room) {
   return memory_bytes();
 }
 
-// The host waits once, at the end: it takes it that what one pass finds is enough.
+// The host waits once, at the end: it assumes that one pass finds enough.
 Result<delta::Choice> DeviceSource::choose(const delta::Choosing& which,
                                            std::span<std::uint32_t> gaps) {
   const ChoiceRoom room(which, gaps.size(), tiles());
@@ -239,7 +240,7 @@ Result<delta::Choice> DeviceSource::choose(const delta::Choosing& which,
                        .in_one_pass = is_enough};
   chosen_.shrink(choice.count);
   if (told->tally.largest >= delta::key_of(which.limit) >> bits_below(0)) {
-    // Looked at by the host, as training has most likely failed.
+    // Checked by the host, since training has most likely failed.
     std::vector<std::uint32_t> indices;
     std::vector<float> values;
     if (auto read = chosen_.read(queue_, indices, values); !read) return fail(read.error());
@@ -248,7 +249,7 @@ Result<delta::Choice> DeviceSource::choose(const delta::Choosing& which,
   return choice;
 }
 
-// Holds back, too, where that is asked for.
+// Also holds back, if requested.
 Status DeviceSource::find(const delta::Choosing& which, const ChoiceRoom& room) {
   auto* const figures = work_.at<ChoiceFigures>(room.figures);
   auto* const sampled = work_.at<float>(room.sampled);
@@ -280,7 +281,8 @@ Status DeviceSource::find(const delta::Choosing& which, const ChoiceRoom& room) 
       difference_);
 }
 
-// To chosen_, of at most `most` values, which lie in the tiles, too; tells what the device does.
+// Chooses into chosen_ from at most `most` values, which also lie in the tiles; returns the
+// device's status.
 template <class Values, class Tiles>
 Result<ChoiceFigures> DeviceSource::choose_from(const Values& values, std::size_t most,
                                                 const Tiles& from, const delta::Choosing& which,
@@ -333,7 +335,7 @@ Status DeviceSource::find_cut(const Values& values, std::size_t most, const Sear
   return done;
 }
 
-// What the cut leaves, in order, to chosen_: up to `count` elements.
+// Writes the elements that the cut leaves, in order, to chosen_: up to `count`.
 template <class Tiles>
 Status DeviceSource::take(const Tiles& from, const ChoiceRoom& room, std::size_t count) {
   auto* const figures = work_.at<ChoiceFigures>(room.figures);
@@ -383,7 +385,7 @@ Status DeviceSource::code_indices(const delta::Coding& coding, const CodeRoom& r
   return done;
 }
 
-// Chosen elements become what their codes say.
+// Chosen elements become the values of their codes.
 Status DeviceSource::code_values(const delta::Coding& coding, const CodeRoom& room) {
   const std::size_t count = chosen_.size();
   const Levels levels = levels_of(coding.bits);
@@ -406,14 +408,14 @@ Status DeviceSource::code_values(const delta::Coding& coding, const CodeRoom& ro
   return done;
 }
 
-// Of what is chosen, as it is coded.
+// Releases the chosen elements by their coded values.
 Status DeviceSource::release_sent() {
   const DeviceElements sent{chosen_.indices(), chosen_.values(), chosen_.size()};
   return queue_.run(KernelWork{ReleaseSent{hold_.y, hold_.r, sent, hold_.gain}, sent.count});
 }
 
-// One wait: how many bytes codes of indices take says their last run's end, which comes in front of
-// them, and room for as many as they may be is made while the device works.
+// One wait: the end of the last run, which comes before the codes of indices, tells their bytes,
+// and room for the most that they may have is made while the device works.
 Status DeviceSource::append_sections(const delta::Coding& coding, const CodeRoom& room,
                                      base::Buffer& out) {
   const std::size_t most = room.offsets.bytes() - room.words;
@@ -457,13 +459,12 @@ Result<bool> DeviceSource::decode(const delta::CodedDelta& coded, DeviceDelta& i
   }
   auto made = into.elements().resize(coded.count);
   auto taken = made ? decode_elements(coded, into.elements()) : fail(made.error());
-  // One that is far larger than what is made here leaves nothing that is kept.
+  // The memory for a delta far larger than those made here is not kept.
   if (coming_.bytes() > 2 * work_.bytes() + kWorkBeside) coming_.free();
   return taken;
 }
 
-// False where the codes of indices are not what they should be. All comes in one copy, and one
-// number goes back.
+// False if the codes of indices are wrong. Everything comes in one copy, and one number goes back.
 Result<bool> DeviceSource::decode_elements(const delta::CodedDelta& coded,
                                            const DeviceElementsBuffer& to) {
   const std::size_t runs = base::ceil_div(coded.count, delta::kCodesPerRun);

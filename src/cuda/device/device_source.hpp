@@ -1,4 +1,4 @@
-// Deltas of a replica in a queue's memory: made and taken there.
+// Makes and takes deltas of a replica in a queue's memory.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class DeviceElementsBuffer {
  public:
   explicit DeviceElementsBuffer(Queue& queue) : buffer_(queue, "deltas") {}
 
-  /// For `count` elements; what was there may be gone.
+  /// Makes room for `count` elements; the old content may be gone.
   [[nodiscard]] base::Status resize(std::size_t count);
   [[nodiscard]] base::Status read(Queue& queue, std::vector<std::uint32_t>& to_indices,
                                   std::vector<float>& to_values) const;
@@ -30,9 +30,9 @@ class DeviceElementsBuffer {
   [[nodiscard]] float* values() const { return buffer_.at<float>(values_at_); }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   void clear() noexcept { size_ = 0; }
-  /// The first `count` elements are all that there are.
+  /// Keeps only the first `count` elements.
   void shrink(std::size_t count) noexcept { size_ = count; }
-  /// Gives all of it back where it is more than is taken for `count` elements.
+  /// Frees all of it if it is more than would be taken for `count` elements.
   void free_beyond(std::size_t count) noexcept;
   [[nodiscard]] std::size_t bytes() const noexcept { return buffer_.bytes(); }
 
@@ -63,21 +63,21 @@ class DeviceDelta final : public delta::Delta {
   DeviceElementsBuffer elements_;
 };
 
-/// The difference of a replica to a mirror. All passes over vectors and over what is chosen of them
-/// run on the device, and so do the searches for thresholds; what crosses the bus is what the host
-/// decides on the codes' divisor by, and the bytes of deltas.
+/// The difference of a replica to a mirror. All passes over vectors and over their chosen elements
+/// run on the device, and so do the searches for thresholds. Only the gaps by which the host
+/// chooses the codes' divisor, and the bytes of deltas, cross the bus.
 class DeviceSource final : public delta::DeltaSource {
  public:
-  /// By what mirrors are kept in.
+  /// By the type of the mirrors' elements.
   using AnyDifference = std::variant<MirrorDifference<float>, MirrorDifference<std::uint16_t>>;
 
-  /// Of vectors of `size` elements. `queue` outlives it.
+  /// For vectors of `size` elements. `queue` outlives it.
   DeviceSource(Queue& queue, std::size_t size);
 
-  /// As ReplicaMemory's; tells the bytes of all that it has.
+  /// Like ReplicaMemory's; returns the bytes of all its memory.
   [[nodiscard]] base::Result<std::size_t> reserve(std::size_t count, std::size_t room);
-  /// Reads this one from now on, which the first choose() holds back, and code() lets go of; with y
-  /// null neither does.
+  /// Reads this difference from now on. The first choose() holds it back, and code() releases the
+  /// sent part; with y null, neither does.
   void read(const AnyDifference& difference, const HoldingBack& hold) {
     difference_ = difference;
     hold_ = hold;
@@ -91,14 +91,14 @@ class DeviceSource final : public delta::DeltaSource {
   /// `coded` is a DeviceDelta.
   base::Status code(const delta::Coding& coding, base::Buffer& out, delta::Delta& coded) override;
 
-  /// As ReplicaMemory's.
+  /// Like ReplicaMemory's.
   [[nodiscard]] base::Result<bool> decode(const delta::CodedDelta& coded, DeviceDelta& into);
 
  private:
   [[nodiscard]] std::size_t tiles() const { return base::ceil_div(size_, kTile); }
   struct ChoiceRoom;
   struct CodeRoom;
-  /// For a key of a rank.
+  /// The memory for the search of a key of a rank.
   struct Search {
     std::size_t wanted;
     std::uint32_t* counts;  ///< kCountsOfDigits, zero at first
@@ -132,9 +132,9 @@ class DeviceSource final : public delta::DeltaSource {
   bool is_held_ = false;
   DeviceElementsBuffer found_;
   DeviceElementsBuffer chosen_;
-  DeviceBuffer tiles_;   ///< where what was found lies
+  DeviceBuffer tiles_;   ///< places of the found elements
   DeviceBuffer work_;    ///< of one call
-  DeviceBuffer coming_;  ///< the same for a delta that came, which decides on its size
+  DeviceBuffer coming_;  ///< the same for a received delta, which determines its size
 };
 
 }  // namespace starling::compute::cuda

@@ -19,17 +19,17 @@ using base::Status;
 
 namespace {
 
-/// Of each of the two pieces of pinned memory: while one is copied, the other is filled. A delta of
-/// a million elements goes through in three, and larger ones would copy no faster.
+/// The size of each of the two pieces of pinned memory: while one is copied, the other is filled. A
+/// delta of a million elements takes three pieces, and larger pieces would not copy faster.
 constexpr std::size_t kStageBytes = std::size_t{512} << 10;
 
 /// Queue::Reserve: kernels of cuDNN and cuBLAS take a few MB each, recordings of steps some more,
 /// and kernels' local memory grows with the first one that needs more of it.
 constexpr std::size_t kReserve = std::size_t{256} << 20;
 
-/// A thread that sleeps until an event wakes up to 0.1 ms late, and an exchange waits five times or
-/// so, no longer than this. So it asks first, and lets other threads run meanwhile. Most steps take
-/// longer, and a thread that only asked would keep a processor busy until their end.
+/// A thread that sleeps until an event wakes up to 0.1 ms late, and an exchange waits about five
+/// times, no longer than this. So it polls first, and lets other threads run meanwhile. Most steps
+/// take longer, and a thread that only polled would keep a processor busy until their end.
 constexpr auto kAsking = std::chrono::milliseconds(2);
 
 bool asked_to_check() {
@@ -58,7 +58,7 @@ Result<std::unique_ptr<Queue>> GpuQueue::create(int device) {
 }
 
 GpuQueue::~GpuQueue() {
-  // Nothing may be freed under work that still runs; an error here has been told before.
+  // Nothing may be freed under work that still runs; an error here has been reported before.
   if (!take_device()) return;
   for (const Stream* const stream : {&ahead_, &stream_}) {
     if (*stream) static_cast<void>(cudaStreamSynchronize(stream->get()));
@@ -176,7 +176,7 @@ Result<Queue::Memory> GpuQueue::allocate(std::size_t bytes, const char* what, Re
   return memory;
 }
 
-// What is copied ahead from now on comes after what the stream was given so far.
+// Copies ahead from now on come after the work that the stream was given so far.
 Status GpuQueue::let_copies_follow() {
   return checked(cudaEventRecord(copied_.get(), stream_.get()), "recording an event");
 }
@@ -189,7 +189,7 @@ Status GpuQueue::wait_for(const Event& event, std::string_view what) {
     answer = cudaEventQuery(event.get());
   }
   if (answer == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // which it is to CUDA
+    static_cast<void>(cudaGetLastError());  // CUDA counts it as an error
     answer = cudaEventSynchronize(event.get());
   }
   return checked(answer, what);
@@ -266,7 +266,7 @@ Status GpuQueue::run(std::size_t number) {
   return checked(cudaGraphLaunch(list.recording.get(), stream_.get()), "running a recorded step");
 }
 
-// A library's call may not let itself be recorded, and then it never does; memory may come.
+// A library's call that cannot be recorded never can; but memory may become available.
 void GpuQueue::record(List& list) {
   const bool is_final = !list.recorded && list.recorded.error().code != ErrorCode::no_room;
   if (is_final || !list.retry.is_due()) return;
@@ -301,7 +301,7 @@ Status GpuQueue::run_calls(const List& list) {
   return {};
 }
 
-// With all the memory that it takes to run. Error no_room: there was too little.
+// With all memory that it needs to run. Error no_room: there was too little.
 Result<GpuQueue::Recording> GpuQueue::make_recording(const List& list) {
   auto done = checked(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
                       "recording a step");
@@ -343,7 +343,7 @@ Status GpuQueue::perform(const DnnAttention& attention) {
   return done ? dnn_->run(attention, workspace_.get()) : done;
 }
 
-// Where calls are checked, one that reads what it has not written there shall be seen.
+// If calls are checked, a call that reads what it has not written there should show.
 Status GpuQueue::spoil_workspace() const {
   if (!checking_ || workspace_bytes_ == 0) return {};
   return checked(cudaMemsetAsync(workspace_.get(), 0xff, workspace_bytes_, stream_.get()),
@@ -368,7 +368,7 @@ Status GpuQueue::copy_in(std::byte* to, std::size_t bytes, const Fill& fill, con
     const std::size_t size = std::min(kStageBytes, bytes - offset);
     const Stage& stage = stages[part % stages.size()];
     auto* const memory = static_cast<std::byte*>(stage.memory.get());
-    // What was copied from here before, by this call or another, has arrived.
+    // Earlier copies from here, by this call or another, have arrived.
     auto done = wait_for(stage.passed, "copying to the GPU");
     if (!done) return done;
     fill(offset, {memory, size});

@@ -1,5 +1,5 @@
-// One GPU's queue: its memory, a stream for work and one for copies ahead of it, and what it takes
-// to run a plan's work on them.
+// One GPU's queue: its memory, a stream for work and one for copies ahead of it, and everything
+// else to run a plan's work on them.
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@ namespace starling::compute::cuda {
 
 /// A list of work runs call by call the first time, so that libraries load what they need; the
 /// second time it is recorded, together with the lists in it, and from then on the recording (a
-/// CUDA graph) is run. Where it cannot be recorded, it goes on call by call, and recorded() says
-/// why; for want of memory only until there is some. With the environment variable
-/// STARLING_CUDA_CHECK=1 nothing is recorded, each call is waited for, so that an error names its
-/// layer, and finds its work space full of NaN.
+/// CUDA graph) is run. If it cannot be recorded, it still runs call by call, and recorded() says
+/// why; if memory was short, only until there is some. With the environment variable
+/// STARLING_CUDA_CHECK=1, nothing is recorded, the queue waits for each call, so that an error
+/// names its layer, and each call finds its work space full of NaN.
 class GpuQueue final : public Queue {
  public:
-  /// Of GPU number `device`.
+  /// The queue of GPU number `device`.
   [[nodiscard]] static base::Result<std::unique_ptr<Queue>> create(int device);
   ~GpuQueue() override;
   GpuQueue(const GpuQueue&) = delete;
@@ -58,7 +58,7 @@ class GpuQueue final : public Queue {
   struct Prepared {
     std::variant<KernelWork, BlasGemm, DnnConvolution, DnnAttention, Clear, Sublist> what;
     std::size_t op = 0;
-    bool plain = false;  ///< a kernel where a library had no way
+    bool plain = false;  ///< a kernel, because a library does not support it
   };
   struct List {
     std::vector<Prepared> work;
@@ -68,7 +68,7 @@ class GpuQueue final : public Queue {
     base::Status recorded;  ///< or why it could not be recorded
     Retry retry;
   };
-  /// Pinned memory that copies go through; free again once its event has passed.
+  /// Pinned memory for copies; free again once its event has passed.
   struct Stage {
     PinnedMemory memory;
     Event passed;
@@ -108,7 +108,7 @@ class GpuQueue final : public Queue {
   Stream stream_;
   Stages stages_;
   Stream ahead_;         ///< of copies ahead
-  Stages ahead_stages_;  ///< theirs
+  Stages ahead_stages_;  ///< for copies ahead
   Event copied_ahead_;   ///< the last of them
   Event copied_;         ///< the last copy within the memory, or clearing of new memory
   std::unique_ptr<Blas> blas_;

@@ -1,4 +1,4 @@
-// Where a plan runs: a GPU's queue, or in tests the processor.
+// Runs a plan: a GPU's queue, or in tests the processor.
 #pragma once
 
 #include <cstddef>
@@ -14,48 +14,48 @@
 
 namespace starling::compute::cuda {
 
-/// Calls and copies run in the order in which they are given, but for copies ahead. Used on one
-/// thread. Errors (ErrorCode::device) are the device's; after one, nothing is known of the memory.
-/// Where it has too little of that: ErrorCode::no_room.
+/// Calls and copies run in the order in which they are given, except copies ahead. Used on one
+/// thread. Errors (ErrorCode::device) are the device's; after one, the memory is undefined. If it
+/// has too little memory: ErrorCode::no_room.
 class Queue {
  public:
-  /// Writes, or reads, the bytes from `offset` on of what is copied.
+  /// Writes, or reads, the copied bytes from `offset` on.
   using Fill = std::function<void(std::size_t offset, std::span<std::byte> bytes)>;
   using Take = std::function<void(std::size_t offset, std::span<const std::byte> bytes)>;
 
-  /// Of the device, freed with the handle.
+  /// The device's memory, freed with the handle.
   using Memory = std::unique_ptr<std::byte, void (*)(std::byte*)>;
 
-  /// What of the device's memory libraries load their kernels to, and recordings take, whenever
-  /// they are used first: kept free, or not looked at.
+  /// The part of the device's memory that libraries take for their kernels, and recordings take,
+  /// when they are first used: keep it free, or ignore it.
   enum class Reserve : bool { kept, used };
 
   virtual ~Queue() = default;
 
-  /// Whether it does an attention of this kind and these sizes as one call; asked before it is
-  /// planned, without addresses. Where not, a plan does without. Error: it could not tell.
+  /// Whether it does an attention of this kind and size as one call; called before planning,
+  /// without addresses. If not, a plan does it differently. Error: it could not tell.
   [[nodiscard]] virtual base::Result<bool> fuses(const FusedAttention& attention) = 0;
-  /// Reserves the arena, all zeros, aligned to kAlignment; once. Error: as much is not to be had.
+  /// Reserves the arena, all zeros, aligned to kAlignment; once. Error: there is too little memory.
   [[nodiscard]] virtual base::Result<std::byte*> reserve(std::size_t bytes) = 0;
-  /// Takes a list of work with addresses in the arena and chooses how it is done; returns its
-  /// number. `names` says for errors what each op is. After finish() it may hold only what needs
-  /// nothing beside the arena: kernels, clearing, and lists that were taken before.
+  /// Takes a list of work with addresses in the arena and chooses how to do it; returns its number.
+  /// `names` names each op in errors. After finish(), it may only contain work that needs nothing
+  /// beside the arena: kernels, clearing, and lists that were taken before.
   [[nodiscard]] virtual base::Result<std::size_t> add(std::vector<Work> list,
                                                       std::vector<std::string> names) = 0;
-  /// Names of the ops that have work in a list for which the device's libraries have no way, so
-  /// that a plain kernel does it, slowly; each once.
+  /// Names of the ops with work in a list that the device's libraries do not support, so that a
+  /// plain kernel does it, slowly; each once.
   [[nodiscard]] virtual std::vector<std::string> plain_ops(std::size_t list) const = 0;
-  /// Reserves what the work of all lists needs beside the arena; once.
+  /// Reserves the memory that the work of all lists needs beside the arena; once.
   [[nodiscard]] virtual base::Status finish() = 0;
 
   [[nodiscard]] virtual base::Status run(std::size_t list) = 0;
   /// Good, or why lists are not run as one recording each: the first reason.
   [[nodiscard]] virtual base::Status recorded() const { return {}; }
-  /// Copies to the device what `fill` writes, part after part. Returns once fill is done.
+  /// Copies the bytes that `fill` writes to the device, part after part. Returns once fill is done.
   [[nodiscard]] virtual base::Status copy_in(std::byte* to, std::size_t bytes,
                                              const Fill& fill) = 0;
-  /// The same beside the work that runs, for work that is given after join(); after what allocate()
-  /// and copy() were asked for before.
+  /// The same beside running work, for work that is given after join(); runs after earlier calls of
+  /// allocate() and copy().
   [[nodiscard]] virtual base::Status copy_ahead(std::byte* to, std::size_t bytes,
                                                 const Fill& fill) = 0;
   [[nodiscard]] virtual base::Status join() = 0;
@@ -64,19 +64,19 @@ class Queue {
                                           std::size_t bytes) = 0;
   /// Fills with zeros.
   [[nodiscard]] virtual base::Status clear(std::byte* to, std::size_t bytes) = 0;
-  /// Waits for all before it and hands the bytes to `take`, part after part.
+  /// Waits for everything before it and passes the bytes to `take`, part after part.
   [[nodiscard]] virtual base::Status copy_out(const std::byte* from, std::size_t bytes,
                                               const Take& take) = 0;
 
-  /// Memory beside the arena, all zeros, aligned as that is. `what` says for errors what it is for.
-  /// Error no_room: as much is not to be had, beside the reserve where that is kept, and nothing
-  /// else has changed.
+  /// Memory beside the arena, all zeros, with the same alignment. `what` names its use in errors.
+  /// Error no_room: there is too little memory, beside the reserve if that is kept; nothing else
+  /// has changed.
   [[nodiscard]] virtual base::Result<Memory> allocate(std::size_t bytes, const char* what,
                                                       Reserve reserve) = 0;
   /// One kernel.
   [[nodiscard]] virtual base::Status run(const KernelWork& work) = 0;
 
-  /// Of the device's memory that it holds: the arena, and what lists of work need beside it.
+  /// Bytes of device memory that it holds: the arena, and the lists' memory beside it.
   [[nodiscard]] virtual std::size_t memory_bytes() const noexcept = 0;
 };
 

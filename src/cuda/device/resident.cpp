@@ -80,7 +80,8 @@ Status CudaResident::reserve_training(const Residence& wanted) {
   return add_lists(wanted.update);
 }
 
-// All addresses are known, and stay; what changes from step to step is read from the memory.
+// All addresses are known, and do not change; values that change from step to step are read from
+// memory.
 Status CudaResident::add_lists(UpdateKind kind) {
   Queue& queue = runner_.queue();
   const StepState* const step = runner_.step_on_device();
@@ -125,7 +126,7 @@ float* CudaResident::gradient() const {
   return sum_ ? reinterpret_cast<float*>(sum_.get()) : runner_.gradient();
 }
 
-// Those of RowSquares.
+// The rows of RowSquares.
 std::size_t CudaResident::gradient_rows() const {
   return base::ceil_div(gradient_size(), RowSquares::kRow);
 }
@@ -142,7 +143,7 @@ StepFigures* CudaResident::figures() const {
   return reinterpret_cast<StepFigures*>(figures_.get());
 }
 
-// The network's copy of the parameters: y, or with r what x is.
+// The network's copy of the parameters: y, or x if r is given.
 KernelWork CudaResident::spread_work(const float* r) const {
   return {SpreadParameters{tensors(), replica_->y(), r, runner_.parameters()}, replica_->size()};
 }
@@ -168,7 +169,7 @@ Result<StepResult> CudaResident::step(std::span<float> buffers, std::span<const 
     const bool is_last = i + 1 == pieces.size();
     done = runner_.begin(batch, {.seed = seed, .share = share, .add = i > 0, .update = update});
     if (done) done = runner_.queue().run(is_last ? lists_->step : lists_->piece);
-    // All of this piece is under way: what follows waits for it.
+    // All of this piece is under way: the next copies wait for it.
     const Batch* const following = is_last ? next : &pieces[i + 1].batch;
     if (done && following != nullptr) done = runner_.prepare(*following);
   }

@@ -14,8 +14,8 @@
 
 namespace starling::compute::cuda {
 
-/// Adds lists of work of its own to the queue: a step of one piece is one of them, from spreading y
-/// to the update, and waits once, for what step() returns.
+/// Adds its own lists of work to the queue: a step of one piece is one list, from spreading y to
+/// the update, and waits once, for step()'s result.
 class CudaResident final : public Resident {
  public:
   /// `runner` outlives it.
@@ -38,7 +38,7 @@ class CudaResident final : public Resident {
   /// Numbers of the queue's lists.
   struct Lists {
     std::size_t piece = 0;  ///< y's loss and gradient
-    std::size_t step = 0;   ///< the same of the last piece, and the update
+    std::size_t step = 0;   ///< the same for the last piece, and the update
   };
 
   explicit CudaResident(Runner& runner) : runner_(runner) {}
@@ -51,7 +51,7 @@ class CudaResident final : public Resident {
   [[nodiscard]] KernelWork spread_work(const float* r) const;
   [[nodiscard]] KernelWork update_work(UpdateKind kind) const;
   [[nodiscard]] TensorPlaces tensors() const;
-  /// What is applied: the sum where a step has several pieces.
+  /// The gradient to apply: the sum, if a step has several pieces.
   [[nodiscard]] float* gradient() const;
   [[nodiscard]] std::size_t gradient_size() const { return runner_.layout().count; }
   [[nodiscard]] std::size_t gradient_rows() const;
@@ -66,7 +66,7 @@ class CudaResident final : public Resident {
   Queue::Memory sum_{nullptr, nullptr};      ///< null: steps have one piece
   Queue::Memory squares_{nullptr, nullptr};  ///< of the gradient's rows
   Queue::Memory figures_{nullptr, nullptr};  ///< StepFigures
-  std::optional<Lists> lists_;               ///< where it is trained
+  std::optional<Lists> lists_;               ///< if it is trained
   std::size_t bytes_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Causal attention as one call, of factors in bfloat16: no matrix of scores outlives it.
+// Causal attention as one call, with factors in bfloat16: no matrix of scores outlives it.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace starling::compute::cuda {
 
-/// Of an attention over some samples.
+/// The sizes of an attention over some samples.
 struct AttentionSizes {
   std::size_t samples = 0;
   std::size_t positions = 0;
@@ -15,13 +15,13 @@ struct AttentionSizes {
   std::size_t kv_heads = 0;
   std::size_t size = 0;  ///< of a head
 
-  /// Features of a position: queries, keys and values in a row (heads.hpp), and what is made.
+  /// Features of a position: queries, keys and values in a row (heads.hpp), and results.
   [[nodiscard]] std::size_t in() const { return (heads + 2 * kv_heads) * size; }
   [[nodiscard]] std::size_t out() const { return heads * size; }
-  /// Of the scores: one for each query.
+  /// Rows of the scores: one for each query.
   [[nodiscard]] std::size_t row_count() const { return samples * heads * positions; }
   [[nodiscard]] std::size_t score_count() const { return row_count() * positions; }
-  /// What scores are multiplied by.
+  /// The factor of the scores.
   [[nodiscard]] float scale() const { return 1.0F / std::sqrt(static_cast<float>(size)); }
 
   friend bool operator==(const AttentionSizes&, const AttentionSizes&) = default;
@@ -35,8 +35,8 @@ struct AttentionSizes {
 ///
 ///     ds = p (dy v - dy y),  dq = scale ds k,  dk = scale ds q,  dv = p dy
 ///
-/// where dk and dv add up over the queries. Matrices of products are rounded to bfloat16 as
-/// results are; sums, and s, are float32.
+/// where dk and dv are sums over the queries. Matrices of products are rounded to bfloat16, like
+/// results; sums, and s, are float32.
 struct FusedAttention {
   enum class Kind : std::uint8_t { forward, backward };
 

@@ -1,6 +1,6 @@
-// Kernels of images whose channels come last (NHWC), as plans with bfloat16 have them: each call
-// works on eight neighbouring channels, so that a GPU moves 16 bytes at once, and what belongs to
-// these is read once for many points.
+// Kernels for images whose channels come last (NHWC), as in plans with bfloat16: each call works on
+// eight neighbouring channels, so that a GPU moves 16 bytes at once, and reads the channels'
+// figures once for many points.
 #pragma once
 
 #include <tuple>
@@ -31,7 +31,7 @@ STARLING_BOTH inline ChannelGroup group_of(std::size_t group, std::size_t channe
   return {first, left < kEight ? left : kEight, channels};
 }
 
-/// The group's elements of a point; zeros for channels that there are not.
+/// The group's elements of a point; zeros for missing channels.
 STARLING_BOTH inline void load(const Floats& from, const ChannelGroup& group, std::size_t point,
                                float (&to)[kEight]) {
   const std::size_t at = group.at(point);
@@ -49,12 +49,12 @@ STARLING_BOTH inline void save(const float (&from)[kEight], const ChannelGroup& 
                                std::size_t point, const FloatsTo& to) {
   const std::size_t at = group.at(point);
   if (group.is_wide()) return to.put_eight(at, from);
-  for (std::size_t k = 0; k < kEight; ++k) {  // by constants: arrays stay in registers
+  for (std::size_t k = 0; k < kEight; ++k) {  // constant indices: arrays stay in registers
     if (k < group.count) to.put(at + k, from[k]);
   }
 }
 
-/// The group's elements of a point, one by one; zeros for channels that there are not.
+/// The group's elements of a point, one by one; zeros for missing channels.
 struct ByElement {
   float of[kEight];
 
@@ -65,8 +65,8 @@ struct ByElement {
 };
 
 /// Calls use(point, the group's elements in each source) for every `every`th point from `first` on
-/// that lies below `end`. Those of some points are all on their way before the first is used: what
-/// `use` writes belongs to its point alone.
+/// below `end`. The loads of several points are in flight before the first is used, so `use` may
+/// write only to its own point.
 template <class Use, class... Ts>
 STARLING_BOTH void each_wide_point(const ChannelGroup& group, std::size_t first, std::size_t end,
                                    std::size_t every, const Use& use, const FloatsAs<Ts>&... from) {
@@ -92,7 +92,7 @@ STARLING_BOTH void each_wide_point(const ChannelGroup& group, std::size_t first,
   for (; point < end; point += every) use(point, from.eight(group.at(point))...);
 }
 
-/// The same of any sources, and of groups that are not aligned.
+/// The same for any sources, and for groups that are not aligned.
 template <class Use, class... Sources>
 STARLING_BOTH void each_point(const ChannelGroup& group, std::size_t first, std::size_t end,
                               std::size_t every, const Use& use, const Sources&... from) {
@@ -106,7 +106,7 @@ STARLING_BOTH void each_point(const ChannelGroup& group, std::size_t first, std:
   }
 }
 
-/// The figures of a group's channels; of any others for channels that there are not.
+/// The figures of a group's channels; any values for missing channels.
 struct GroupFigures {
   ChannelFigures of[kEight];
 
@@ -118,7 +118,7 @@ struct GroupFigures {
   STARLING_BOTH const ChannelFigures& operator[](std::size_t k) const { return of[k]; }
 };
 
-/// Shares out points among calls: one a group of channels and lane; a lane has every `lanes`th
+/// Divides points among calls: one for each group of channels and lane; a lane has every `lanes`th
 /// point, so that neighbouring calls work on neighbouring memory.
 struct Lanes {
   std::size_t points;  ///< of the whole batch
@@ -127,7 +127,7 @@ struct Lanes {
 
   [[nodiscard]] std::size_t calls() const { return groups_of(channels) * lanes; }
 
-  /// What call `i` works on, whose first point is its lane.
+  /// The share of call `i`, whose first point is its lane.
   struct Share {
     ChannelGroup group;
     std::size_t lane;
@@ -189,7 +189,7 @@ struct SumLast {
   }
 };
 
-/// BatchNormBackward's: dx may be dy; it is zero behind the step's samples.
+/// BatchNormBackward's: dx may be dy; it is zero after the step's samples.
 struct NormBackwardLast {
   static constexpr bool kCrowded = true;
   Lanes lanes;
@@ -204,7 +204,7 @@ struct NormBackwardLast {
   STARLING_BOTH void operator()(std::size_t i) const {
     const auto [group, lane] = lanes.share_of(i);
     const GroupFigures of(figures, group);
-    // What x is rounded to is coarser than what is lost where the mean is taken off in the sum.
+    // Rounding x loses more than subtracting the mean in the sum does.
     float rest[kEight];
     for (std::size_t k = 0; k < kEight; ++k) rest[k] = of[k].rest - of[k].x_factor * of[k].mean;
     const std::size_t end = step->count * points;
@@ -222,9 +222,8 @@ struct NormBackwardLast {
   }
 };
 
-/// Sums over a chunk of points, of the channels of a team's lanes: each lane adds up every
-/// `lanes`th point of eight channels, as kernel.add_up says, then the lanes' sums are added up in
-/// order.
+/// Sums over a chunk of points, for the channels of a team's lanes: each lane sums every `lanes`th
+/// point of eight channels with kernel.add_up, then the lanes' sums are added in order.
 template <class Team, class Kernel>
 STARLING_BOTH void add_up_channels(const Team& team, std::size_t row, const Kernel& kernel) {
   struct Memory {
@@ -263,9 +262,9 @@ STARLING_BOTH void add_up_channels(const Team& team, std::size_t row, const Kern
   team.meet();
 }
 
-/// BatchNormSums'. A lane's few points are added up in float32, by their distance from its own
-/// first one, of which they lie at most the root of their number in deviations; these sums then
-/// become those of the distance from the channel's first element, in double precision.
+/// BatchNormSums'. A lane's few points are summed in float32, by their distance from the lane's
+/// first point, which is at most the root of their number in deviations; these sums are then
+/// converted to sums of the distance from the channel's first element, in double precision.
 struct NormSumsLast {
   static constexpr bool kByRows = true;
   static constexpr bool kCrowded = true;
@@ -307,7 +306,7 @@ struct NormSumsLast {
   }
 };
 
-/// BatchNormGradientSums', a lane's few points in float32, too.
+/// BatchNormGradientSums', also with a lane's few points in float32.
 struct NormGradientSumsLast {
   static constexpr bool kByRows = true;
   static constexpr bool kCrowded = true;
@@ -343,7 +342,7 @@ struct NormGradientSumsLast {
   }
 };
 
-/// MaxPoolForward's: one call a group of channels of a point of y.
+/// MaxPoolForward's: one call for each group of channels of a point of y.
 struct MaxPoolForwardLast {
   Window w;
   std::size_t channels;
@@ -370,7 +369,7 @@ struct MaxPoolForwardLast {
   }
 };
 
-/// MaxPoolBackward's: one call a group of channels of a point of dx.
+/// MaxPoolBackward's: one call for each group of channels of a point of dx.
 struct MaxPoolBackwardLast {
   Window w;
   std::size_t channels;
@@ -396,7 +395,7 @@ struct MaxPoolBackwardLast {
   }
 };
 
-/// PlaneMeans': one call a channel of a sample.
+/// PlaneMeans': one call for each channel of a sample.
 struct PointMeansLast {
   std::size_t points;
   std::size_t channels;
@@ -412,7 +411,7 @@ struct PointMeansLast {
   }
 };
 
-/// SpreadMean's: one call an element of dx.
+/// SpreadMean's: one call for each element of dx.
 struct SpreadMeanLast {
   std::size_t points;
   std::size_t channels;
@@ -426,8 +425,8 @@ struct SpreadMeanLast {
   }
 };
 
-/// From channels first to channels last, or the other way round. One call an element of y. Weights
-/// are images, too: one an output.
+/// From channels first to channels last, or back. One call for each element of y. Weights are
+/// images, too: one per output.
 struct Relayout {
   std::size_t channels;
   std::size_t points;

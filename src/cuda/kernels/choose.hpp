@@ -1,5 +1,5 @@
-// Kernels that choose the largest elements of a difference: delta/delta.hpp says what they
-// choose, cuda/device_source.cpp in which order they run.
+// Kernels that choose the largest elements of a difference: compute/delta.hpp defines the choice,
+// cuda/device_source.cpp the order in which they run.
 #pragma once
 
 #include "cuda/kernels/replica.hpp"
@@ -7,7 +7,7 @@
 
 namespace starling::compute::cuda {
 
-/// Adds to a counter that others add to at the same time; what it was before.
+/// Adds to a counter that others add to at the same time; returns its old value.
 STARLING_BOTH inline std::uint32_t claim(std::uint32_t* counter, std::uint32_t count) {
 #ifdef __CUDA_ARCH__
   return atomicAdd(counter, count);
@@ -18,9 +18,9 @@ STARLING_BOTH inline std::uint32_t claim(std::uint32_t* counter, std::uint32_t c
 #endif
 }
 
-// A key of some rank is found digit by digit, the highest first: elements are counted by a digit,
-// of those that have the digits found before, and the counts say what the next digit is. All of it
-// stays on the device.
+// A key of some rank is found digit by digit, the highest first: the elements that have the digits
+// found before are counted by their next digit, and the counts determine it. All of this stays on
+// the device.
 
 inline constexpr std::size_t kDigits = 3;
 
@@ -37,29 +37,29 @@ inline constexpr std::size_t kCountsOfDigits = 2048 + 1024 + 1024;
   return static_cast<std::uint32_t>(20 - 10 * digit);
 }
 
-/// How far a key is found.
+/// The known part of a key.
 struct CutStage {
   std::uint32_t key;     ///< its digits, so far
-  std::uint32_t wanted;  ///< of the elements that have these; 0: as many as wanted are not there
+  std::uint32_t wanted;  ///< elements wanted of those with these digits; 0: there are too few
 };
 
-/// What is counted of elements by the way.
+/// Counts of elements made on the way.
 struct Tally {
-  std::uint32_t count;    ///< that are not zero
+  std::uint32_t count;    ///< elements that are not zero
   std::uint32_t largest;  ///< first digit
 };
 
-/// What choosing leaves for the host.
+/// The results of choosing for the host.
 struct ChoiceFigures {
-  CutStage least[kDigits];  ///< of the sample: what is found
-  CutStage cut[kDigits];    ///< of what is chosen
-  Tally tally;              ///< of what it was chosen from
+  CutStage least[kDigits];  ///< of the sample: bounds the elements found
+  CutStage cut[kDigits];    ///< bounds the chosen elements
+  Tally tally;              ///< of the elements to choose from
   std::uint32_t found;      ///< elements, whether or not there was room
 };
 
 // Elements in any order: size() of them.
 
-/// A list, of which all may be there, or as many as `count` says.
+/// A list, either whole or up to `count`.
 struct ListedValues {
   const float* values;
   std::size_t most;
@@ -80,9 +80,9 @@ struct AllValues {
   [[nodiscard]] STARLING_BOTH float operator[](std::size_t i) const { return difference[i]; }
 };
 
-/// Counts the elements that are not zero by a digit of their keys, of those that have the digits
-/// before it. One row for a part of them, with counts of its own at first: most elements have one
-/// of a few digits, and few rows take turns at those.
+/// Counts the elements that are not zero, and that have the digits before, by a digit of their
+/// keys. One row for a part of them, first with its own counts: most elements have one of a few
+/// digits, and so only a few rows contend for these.
 template <class Values>
 struct CountKeys {
   static constexpr bool kByRows = true;
@@ -90,7 +90,7 @@ struct CountKeys {
   Values from;
   std::size_t rows;
   std::size_t digit;
-  const CutStage* stage;  ///< before it; of the first digit null
+  const CutStage* stage;  ///< before it; null for the first digit
   std::uint32_t* counts;  ///< zero at first
 
   template <class Team>
@@ -156,7 +156,7 @@ struct FindDigit {
   }
 };
 
-/// Of elements that are spread evenly. One call each.
+/// Takes a sample of evenly spread elements. One call each.
 template <class M>
 struct SampleDifference {
   MirrorDifference<M> difference;
@@ -169,7 +169,7 @@ struct SampleDifference {
   }
 };
 
-/// Where the elements lie that were found in a tile.
+/// The place of the elements that were found in a tile.
 struct TileFound {
   std::uint32_t first;
   std::uint32_t count;
@@ -178,8 +178,8 @@ struct TileFound {
 inline constexpr std::size_t kTile = kSifted;  ///< elements
 
 /// Finds elements whose magnitude has bits of at least `least`'s key, tile by tile: within a tile
-/// by index, tiles in any order. Those of tiles that do not fit are counted only. Holds the
-/// difference back, where that is asked for. One row a tile; each element is read and written once.
+/// by index, tiles in any order. Elements of tiles that do not fit are only counted. Holds the
+/// difference back if requested. One row per tile; each element is read and written once.
 template <class M>
 struct FindLargest {
   static constexpr bool kByRows = true;
@@ -192,7 +192,7 @@ struct FindLargest {
   TileFound* tiles;
   std::uint32_t* indices;
   float* values;
-  HoldingBack hold;  ///< with y null: of nothing
+  HoldingBack hold;  ///< with y null: nothing is held back
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t tile) const {
@@ -228,7 +228,7 @@ struct FindLargest {
     return away;
   }
 
-  /// Where a tile's hits go.
+  /// The place for a tile's hits.
   [[nodiscard]] STARLING_BOTH std::size_t place(std::size_t tile, std::uint32_t hits) const {
     const std::uint32_t first = hits > 0 ? claim(found, hits) : 0;
     const bool fits = hits > 0 && first <= room && hits <= room - first;
@@ -237,8 +237,8 @@ struct FindLargest {
   }
 };
 
-// What may be chosen, in tiles whose elements are in order of index: count(tile) of them, and of
-// each its index and value.
+// The candidates, in tiles whose elements are in order of index: count(tile) of them, each with its
+// index and value.
 
 /// All elements.
 template <class M>
@@ -258,7 +258,7 @@ struct AllTiles {
   }
 };
 
-/// What FindLargest found.
+/// The elements that FindLargest found.
 struct FoundTiles {
   const TileFound* tiles;
   const std::uint32_t* indices;
@@ -276,21 +276,21 @@ struct FoundTiles {
   }
 };
 
-/// Counts of a tile's elements above a cut and on it; both are below 2^32, and add up by
-/// themselves.
+/// Counts of a tile's elements above a cut and on it; both are below 2^32, so pairs can be added as
+/// one number.
 STARLING_BOTH inline std::uint64_t pair_of(std::uint64_t above, std::uint64_t equal) {
   return above << 32 | equal;
 }
 STARLING_BOTH inline std::uint64_t above_of(std::uint64_t pair) { return pair >> 32; }
 STARLING_BOTH inline std::uint64_t equal_of(std::uint64_t pair) { return pair & 0xffffffffU; }
 
-/// Of one element.
+/// The pair for one element.
 STARLING_BOTH inline std::uint64_t side_of(float value, std::uint32_t cut) {
   const std::uint32_t key = delta::key_of(value);
   return pair_of(key > cut ? 1 : 0, key == cut ? 1 : 0);
 }
 
-/// One row a tile.
+/// One row per tile.
 template <class Tiles>
 struct CountTiles {
   static constexpr bool kByRows = true;
@@ -309,7 +309,7 @@ struct CountTiles {
   }
 };
 
-/// begins[i] = the sum of the values before i, for each, and behind the last one of all. One row,
+/// begins[i] = the sum of the values before i, and after the last one, the sum of all. One row,
 /// whose members take some neighbours each.
 struct AddBefore {
   static constexpr bool kByRows = true;
@@ -345,7 +345,7 @@ struct AddBefore {
     std::uint64_t of[kNeighbours];
   };
 
-  /// All are read before any is used; zeros behind the end.
+  /// All are read before any is used; zeros after the end.
   [[nodiscard]] STARLING_BOTH Part part(std::size_t number) const {
     Part read;
     for (std::size_t k = 0; k < kNeighbours; ++k) {
@@ -356,9 +356,9 @@ struct AddBefore {
   }
 };
 
-/// Writes what is chosen, by index: what is above the cut, and of what is on it the first ones.
-/// Nothing beyond the room, where the cut is not these tiles', since not all that was found had
-/// room. One row a tile.
+/// Writes the chosen elements by index: those above the cut, and the first of those on it. Writes
+/// nothing beyond the room if the cut is not that of these tiles, because there was no room for all
+/// elements found. One row per tile.
 template <class Tiles>
 struct TakeChosen {
   static constexpr bool kByRows = true;

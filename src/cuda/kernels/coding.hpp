@@ -1,6 +1,6 @@
-// Kernels that make a delta's bytes of what was chosen, and elements of the bytes that came. The
-// format is delta/format.hpp's, the processor's version of all this in delta; both give the
-// same bits.
+// Kernels that turn chosen elements into a delta's bytes, and received bytes into elements.
+// delta/format.hpp describes the format, and the folder delta has the processor's version;
+// both give the same bits.
 #pragma once
 
 #include "cuda/kernels/replica.hpp"
@@ -27,11 +27,11 @@ STARLING_BOTH inline std::uint32_t zeros_below(std::uint64_t word) {
 #endif
 }
 
-/// Evenly spread gaps, as DeltaSource::choose() says. One call a gap.
+/// Evenly spread gaps, as in DeltaSource::choose(). One call per gap.
 struct PickGaps {
   const std::uint32_t* indices;
   const std::uint32_t* there;
-  std::size_t count;  ///< of which so many were chosen
+  std::size_t count;  ///< number of chosen elements
   std::size_t gaps;
   std::uint32_t* to;
 
@@ -65,7 +65,7 @@ struct CodeRuns {
   }
 };
 
-/// Rising indices that are to be coded.
+/// Rising indices to code.
 struct IndexRuns : CodeRuns {
   const std::uint32_t* indices;
 
@@ -79,7 +79,7 @@ struct IndexRuns : CodeRuns {
   }
 };
 
-/// Bits of each run. One row a run.
+/// The bits of each run. One row per run.
 struct MeasureRuns {
   static constexpr bool kByRows = true;
 
@@ -96,7 +96,7 @@ struct MeasureRuns {
   }
 };
 
-/// One row a run.
+/// One row per run.
 struct WriteRuns {
   static constexpr bool kByRows = true;
 
@@ -122,7 +122,7 @@ struct WriteRuns {
   }
 };
 
-/// The levels 1 .. top of `bits` bits, and the scales that they may have.
+/// The levels 1 .. top of `bits` bits, and their allowed scales.
 struct Levels {
   int bits;
   float top;
@@ -146,9 +146,9 @@ STARLING_BOTH inline float magnitude_of(float value) {
   return std::bit_cast<float>(delta::key_of(value));
 }
 
-/// Finds the scale of each block of values as delta/quantize.cpp does, with the same sums in the
-/// same order: its lanes, then one lane after the other. Products are exact. Members share out
-/// lanes and tries. One row a block.
+/// Finds the scale of each block of values like delta/quantize.cpp, with the same sums in the same
+/// order: its lanes, then one lane after another. Products are exact. Members divide lanes and
+/// tries. One row per block.
 struct FitScales {
   static constexpr bool kByRows = true;
 
@@ -242,9 +242,10 @@ struct FitScales {
   }
 };
 
-inline constexpr std::size_t kCodesPerGroup = 8;  ///< that fill whole bytes, whatever their bits
+inline constexpr std::size_t kCodesPerGroup = 8;  ///< fill whole bytes for any number of bits
 
-/// Codes of values, and in the place of the values what those say. One call a group of codes.
+/// Writes the codes of values, and replaces the values by those that the codes stand for. One call
+/// per group of codes.
 struct PackValues {
   float* values;
   std::size_t count;
@@ -272,7 +273,7 @@ struct PackValues {
   }
 };
 
-/// One call a value.
+/// One call per value.
 struct UnpackValues {
   const std::byte* codes;
   int bits;
@@ -293,26 +294,26 @@ struct UnpackValues {
 
 inline constexpr std::uint32_t kPrefixMask = (1U << delta::kGolombPrefixMax) - 1;
 
-/// Reads the codes of each run on its own: indices that begin at zero, and how far they reach; more
-/// than n where codes are not what they should be. Nothing of the bytes is trusted but that starts
-/// rise and lie within them. One row a run.
+/// Reads the codes of each run separately: indices that begin at zero, and how far they reach; more
+/// than n if codes are wrong. The bytes are not trusted, except that starts rise and lie within
+/// them. One row per run.
 ///
-/// A code begins where the one before it ends. So that members can share the work nevertheless, the
-/// bits are cut into stretches, and for each of a stretch's bits a member works out how many codes
-/// there are from there on, and where the last of them ends, if one begins there. Then one member
-/// has to look once a stretch only, and all read the codes from where it came by.
+/// A code begins where the one before it ends. So that members can still divide the work, the bits
+/// are cut into stretches. For each bit of a stretch, a member works out how many codes there are
+/// from there on if one begins there, and where the last of them ends. Then one member has to look
+/// only once per stretch, and all members read the codes from where it entered the stretches.
 struct ReadRuns {
   static constexpr bool kByRows = true;
-  static constexpr std::size_t kWords = 256;    ///< whose bits are looked at at a time
+  static constexpr std::size_t kWords = 256;    ///< words whose bits are handled at a time
   static constexpr std::size_t kStretch = 128;  ///< bits
   static constexpr std::size_t kStretches = kWords * 64 / kStretch;
-  static constexpr std::size_t kSight = 64;       ///< a code of as many zeros is read for itself
-  static constexpr std::size_t kWordsSeen = 3;    ///< behind the window, by codes that end there
-  static constexpr std::size_t kWordsBehind = 4;  ///< the end of all
+  static constexpr std::size_t kSight = 64;       ///< a code with this many zeros is read by itself
+  static constexpr std::size_t kWordsSeen = 3;    ///< after the window, for codes that end there
+  static constexpr std::size_t kWordsBehind = 4;  ///< after the end of all
   static constexpr std::size_t kVisits = 3 * kStretches;  ///< of a window, at most
   static constexpr std::size_t kWidth = 4 * kStretches;   ///< a member for each stretch
 
-  const std::uint64_t* words;  ///< with kWordsBehind more behind the end
+  const std::uint64_t* words;  ///< with kWordsBehind more after the end
   std::uint64_t end;           ///< bits
   const std::uint32_t* starts;
   std::size_t runs;
@@ -330,7 +331,7 @@ struct ReadRuns {
     Window& window = team.template shared<Window>();
     std::uint32_t* const to = indices + run * delta::kCodesPerRun;
     Place at{.position = starts[run], .read = 0, .visits = 0, .goes_on = true};
-    std::uint64_t next = 0;  // one behind the last index
+    std::uint64_t next = 0;  // one after the last index
     while (at.goes_on) {
       const std::uint64_t first = at.position / 64;
       const std::uint64_t behind = limit / 64 + 1;
@@ -352,7 +353,7 @@ struct ReadRuns {
           });
     }
     if (!team.leads()) return;
-    // Only the last byte may have bits left, which are zero.
+    // Only the last byte may have bits left over, and they must be zero.
     const Bits bits{words, nullptr, 0, 0};
     const bool ends_well =
         at.position == limit || (is_last && at.position < limit && limit - at.position < 8 &&
@@ -361,16 +362,16 @@ struct ReadRuns {
   }
 
  private:
-  /// Codes that one member reads: from bit `at` of the window, number `read` of the run and those
-  /// before the next visit's.
+  /// Codes that one member reads: from bit `at` of the window, number `read` of the run, up to the
+  /// next visit's.
   struct Visit {
     std::uint16_t at;
     std::uint16_t read;
   };
 
-  /// Of codes that would begin at a bit: where the last one ends, in bits from the stretch's first
-  /// one, and how many they are; it ends behind the stretch, or where the next code is out of
-  /// sight. None, where the first one is.
+  /// For codes that would begin at a bit: where the last one ends, in bits from the stretch's first
+  /// bit, and their number. They end after the stretch, or where the next code is out of sight.
+  /// There are none if the first one is out of sight.
   struct alignas(2) Ahead {
     std::uint8_t end;
     std::uint8_t codes;
@@ -382,7 +383,7 @@ struct ReadRuns {
     Visit visits[kVisits + 1];
   };
 
-  /// How far the codes of a run are read.
+  /// How much of a run's codes has been read.
   struct Place {
     std::uint64_t position;  ///< bits
     std::size_t read;        ///< codes
@@ -390,7 +391,7 @@ struct ReadRuns {
     bool goes_on;
   };
 
-  /// The codes' bits, some of whose words are fetched.
+  /// The codes' bits, with some words already fetched.
   struct Bits {
     const std::uint64_t* words;
     const std::uint64_t* fetched;
@@ -407,16 +408,16 @@ struct ReadRuns {
     }
   };
 
-  /// From the stretch's last bit to its first: a code that begins at a zero ends where one does
-  /// that begins at the next bit.
+  /// Works from the stretch's last bit to its first: a code that begins at a zero ends where one
+  /// that begins at the next bit ends.
   STARLING_BOTH void look_ahead(std::size_t stretch, Window& window) const {
-    std::uint32_t sizes = 0;  // of the parts that three bits begin with, two bits each
+    std::uint32_t sizes = 0;  // of the parts with which three bits begin, two bits each
     for (std::uint32_t bits = 0; bits <= kPrefixMask; ++bits) {
       sizes |= std::uint32_t{delta::part_of(of.odd, bits).size} << 2 * bits;
     }
     const std::uint64_t* const from = window.words + stretch * (kStretch / 64);
     const std::uint64_t behind = from[2];
-    std::uint32_t one = kStretch + kSight;  // the first that is at the bit or behind it
+    std::uint32_t one = kStretch + kSight;  // the first one bit at or after this bit
     Ahead found{};                          // of a code that begins there
     if (behind != 0) {
       const std::uint32_t zeros = zeros_below(behind);
@@ -441,14 +442,14 @@ struct ReadRuns {
     }
   }
 
-  /// Of a code whose first one is there, and is followed by `rest`.
+  /// The end of a code whose first one bit is there, followed by `rest`.
   [[nodiscard]] STARLING_BOTH std::uint8_t end_of(std::uint32_t one, std::uint32_t sizes,
                                                   std::uint64_t rest) const {
     return static_cast<std::uint8_t>(one + 1 + (sizes >> 2 * rest & 3U) + of.shift);
   }
 
-  /// Goes on until the run ends or is refused, or the window does. What is out of sight, and what
-  /// no longer belongs to the run as a whole, is visited code by code.
+  /// Continues until the run ends or is refused, or the window ends. Codes out of sight, and
+  /// stretches that do not belong to the run as a whole, are visited code by code.
   [[nodiscard]] STARLING_BOTH Place walk(Place at, const Bits& bits, std::size_t size,
                                          std::uint64_t limit, Window& window) const {
     const std::uint64_t begin = bits.first * 64;
@@ -478,8 +479,8 @@ struct ReadRuns {
     return at;
   }
 
-  /// Reads a visit's codes, up to number `until`, and writes their indices, where that is asked
-  /// for; tells how far they reach from `next` on.
+  /// Reads a visit's codes, up to number `until`, and writes their indices if requested; returns
+  /// how far they reach from `next` on.
   STARLING_BOTH std::uint64_t read(const Visit& visit, std::size_t until, const Bits& bits,
                                    std::uint64_t next, std::uint32_t* to) const {
     std::uint64_t position = bits.first * 64 + visit.at;
@@ -494,8 +495,8 @@ struct ReadRuns {
     return next - begin;
   }
 
-  /// Moves behind a code; false where none begins and has its one below the limit. The gap is
-  /// bounded by n, which is beyond all that are right.
+  /// Moves past a code; false if no code begins there with its one bit below the limit. The gap is
+  /// bounded by n, which is beyond all correct gaps.
   STARLING_BOTH bool read_one(std::uint64_t& position, const Bits& bits, std::uint64_t limit,
                               std::uint64_t& gap) const {
     std::uint64_t quotient = 0;
@@ -522,7 +523,8 @@ struct ReadRuns {
   }
 };
 
-/// Indices that began at zero in each run go on where the last run ended. One call an index.
+/// Makes indices that begin at zero in each run continue where the last run ended. One call per
+/// index.
 struct JoinRuns {
   const std::uint64_t* begins;  ///< of runs
   std::uint32_t* indices;

@@ -1,4 +1,4 @@
-// Kernels that make each element by itself.
+// Kernels that compute each element separately.
 #pragma once
 
 #include <cmath>
@@ -36,7 +36,7 @@ STARLING_BOTH inline float activated(ActivationKind kind, float x) {
   return x;
 }
 
-/// The derivative; a ReLU's may be taken of the result as well.
+/// The derivative; for a ReLU, x may also be the result.
 STARLING_BOTH inline float slope(ActivationKind kind, float x) {
   switch (kind) {
     case ActivationKind::relu:
@@ -70,7 +70,7 @@ struct Activate {
   }
 };
 
-/// From float32 to bfloat16, for products, or the other way round.
+/// From float32 to bfloat16, for products, or back.
 struct Convert {
   static constexpr std::size_t kWide = kEight;
   std::size_t n;
@@ -83,8 +83,8 @@ struct Convert {
   }
 };
 
-/// The same for rows of a matrix, which begin `stride` elements apart then, a multiple of four.
-/// What lies between them, and behind the last one, becomes zero.
+/// The same for rows of a matrix, which then begin `stride` elements apart, a multiple of four. The
+/// elements between them, and after the last one, become zero.
 struct RoundRows {
   static constexpr std::size_t kWide = kFour;
   std::size_t rows;
@@ -107,12 +107,12 @@ struct RoundRows {
   }
 };
 
-/// dx may be dy, or what is added to it.
+/// dx may be dy, or `also`.
 struct ActivateBackward {
   static constexpr std::size_t kWide = kEight;
   ActivationKind kind;
   std::size_t n;
-  Floats seen;  ///< the source; of a ReLU the result
+  Floats seen;  ///< the source; for a ReLU, the result
   Floats dy;
   Floats also;  ///< added to dy; no data: nothing
   FloatsTo dx;
@@ -133,13 +133,14 @@ struct ActivateBackward {
   }
 };
 
-/// Where an element of y = silu(a) b, or of its gradient, finds a in x, and b `width` behind it.
+/// The place in x of a for an element of y = silu(a) b, or of its gradient; b lies `width` after
+/// it.
 STARLING_BOTH inline std::size_t gate_of(std::size_t i, std::size_t width) {
   const Divided at = divide(i, width);
   return at.quotient * 2 * width + at.rest;
 }
 
-/// Of elements of y.
+/// Over the elements of y.
 struct SwiGluForward {
   static constexpr std::size_t kWide = kFour;
   std::size_t width;  ///< of a row of y; x has twice that
@@ -164,7 +165,7 @@ struct SwiGluForward {
   }
 };
 
-/// Of elements of dy.
+/// Over the elements of dy.
 struct SwiGluBackward {
   static constexpr std::size_t kWide = kFour;
   std::size_t width;
@@ -222,7 +223,7 @@ struct Drop {
   }
 };
 
-/// to = a + b, then a ReLU where there is one; may be in place.
+/// to = a + b, then the ReLU, if there is one; may be in place.
 struct Sum {
   static constexpr std::size_t kWide = kEight;
   std::size_t n;
@@ -242,7 +243,7 @@ struct Sum {
   }
 };
 
-/// y = x + a row that repeats.
+/// y = x + a repeated row.
 struct AddRow {
   std::size_t row;
   const float* x;
@@ -252,8 +253,8 @@ struct AddRow {
   STARLING_BOTH void operator()(std::size_t i) const { y[i] = x[i] + weight[divide(i, row).rest]; }
 };
 
-/// What follows a convolution, in place where one likes: a bias a channel, then a ReLU. Of a
-/// matrix, channels are columns, of one point each.
+/// The steps after a convolution, possibly in place: a bias per channel, then a ReLU. In a matrix,
+/// channels are columns, with one point each.
 struct FinishImage {
   static constexpr std::size_t kWide = kFour;
   std::size_t points;  ///< of a channel
@@ -275,7 +276,7 @@ struct FinishImage {
   }
 };
 
-/// One call an element of y.
+/// One call for each element of y.
 struct Embed {
   std::size_t width;
   const std::int32_t* tokens;
@@ -288,8 +289,8 @@ struct Embed {
   }
 };
 
-/// Where the gradients of equal tokens are added up. The host has sorted a batch's tokens; sums are
-/// made of chunks of these first, so that a frequent one is not a single long sum, then of chunks.
+/// For the sums of the gradients of equal tokens. The host has sorted a batch's tokens; first
+/// chunks of these are summed, so that a frequent token is not a single long sum, then the chunks.
 /// In fixed order.
 struct EmbedSums {
   static constexpr std::size_t kChunk = 64;  ///< places
@@ -298,13 +299,13 @@ struct EmbedSums {
   std::size_t positions;  ///< tokens a sample
   const StepState* step;
   const std::int32_t* tokens;  ///< ascending
-  bool add;                    ///< to what dweight has; otherwise it is zero
-  float* parts;  ///< {chunks, 2, width}: of the token that a chunk begins with, and of its last
-                 ///< one, where they begin before the chunk or go on behind it
+  bool add;                    ///< to dweight; otherwise dweight is zero
+  float* parts;  ///< {chunks, 2, width}: of a chunk's first and last token, if they begin before
+                 ///< the chunk or continue after it
   float* dweight;
 
   [[nodiscard]] STARLING_BOTH std::size_t count() const { return step->count * positions; }
-  /// Whether the token at a place is the one before it, too.
+  /// Whether the token at a place equals the one before it.
   [[nodiscard]] STARLING_BOTH bool goes_on(std::size_t place) const {
     return place > 0 && place < count() && tokens[place - 1] == tokens[place];
   }
@@ -318,11 +319,11 @@ struct EmbedSums {
   }
 };
 
-/// Sums within chunks. Where a token begins there, its first element's call adds up the whole of
-/// it. One call an element of dy.
+/// Sums within chunks. If a token begins there, its first element's call sums all of it. One call
+/// for each element of dy.
 struct EmbedBackward {
   EmbedSums sums;
-  const std::int32_t* places;  ///< where each token lies in the batch, ascending among equal ones
+  const std::int32_t* places;  ///< each token's place in the batch, ascending among equal ones
   const float* dy;
 
   STARLING_BOTH void operator()(std::size_t i) const {
@@ -347,8 +348,8 @@ struct EmbedBackward {
   }
 };
 
-/// Then the sums of the tokens that go on behind the chunk that they begin in. One call an element
-/// of each chunk.
+/// Then the sums of the tokens that continue after the chunk in which they begin. One call for each
+/// element of each chunk.
 struct EmbedJoin {
   EmbedSums sums;
 
@@ -369,18 +370,18 @@ struct EmbedJoin {
   }
 };
 
-/// Sums over the rows of a matrix, a slice of them at a time, and of the same elements multiplied
-/// by their normalised sources: one call four columns of each slice.
+/// Sums over the rows of a matrix, a slice of them at a time, and sums of the same elements
+/// multiplied by their normalised sources: one call for four columns of each slice.
 struct ColumnSums {
   std::size_t rows;
   std::size_t columns;
   std::size_t stride;  ///< from one row to the next
-  std::size_t fours;   ///< that the columns take
+  std::size_t fours;   ///< of the columns
   std::size_t slices;
   Floats dy;
   Floats x;              ///< no data: plain sums only
   const float* figures;  ///< mean and 1 / deviation of each row of x
-  Four* plain;           ///< slices x fours; null: not wanted
+  Four* plain;           ///< slices x fours; null: not needed
   Four* normed;          ///< the same
 
   STARLING_BOTH void operator()(std::size_t i) const {

@@ -19,7 +19,7 @@ struct Four {
 
 inline constexpr std::size_t kFour = 4;
 
-/// How many elements there are from i on, below n, of kFour.
+/// The number of elements from i on below n, at most kFour.
 STARLING_BOTH inline std::size_t in_four(std::size_t i, std::size_t n) {
   return n - i < kFour ? n - i : kFour;
 }
@@ -38,7 +38,7 @@ STARLING_BOTH inline Four load_four(const float* from, std::size_t count) {
   return four;
 }
 
-/// The same of bfloat16s, widened.
+/// The same for bfloat16s, widened.
 STARLING_BOTH inline Four load_four(const std::uint16_t* from, std::size_t count) {
 #ifdef __CUDA_ARCH__
   if (count == kFour) {
@@ -78,7 +78,7 @@ STARLING_BOTH inline void store_four(const std::uint16_t (&four)[kFour], std::ui
   }
 }
 
-/// Neighbouring channels of a point, where channels come last.
+/// Neighbouring channels of a point, if channels come last.
 inline constexpr std::size_t kEight = 8;
 struct alignas(16) EightRounded {
   std::uint32_t pairs[kEight / 2];
@@ -117,8 +117,8 @@ STARLING_BOTH void store_wide(const Wide& wide, T* to) {
 #endif
 }
 
-/// As they lie in memory, to be widened where they are used: until then more loads can be under
-/// way.
+/// Eight elements as in memory, widened where they are used: until then, more loads can be in
+/// flight.
 template <class T>
 struct Eight;
 template <>
@@ -134,7 +134,7 @@ struct Eight<std::uint16_t> {
   STARLING_BOTH float operator[](std::size_t k) const { return rounded[k]; }
 };
 
-/// From a multiple of eight on, of a vector that begins at a multiple of 16 bytes.
+/// Eight elements from a multiple of eight on, in a vector that begins at a multiple of 16 bytes.
 STARLING_BOTH inline Eight<float> load_eight(const float* from) {
   return {{load_four(from, kFour), load_four(from + kFour, kFour)}};
 }
@@ -157,12 +157,12 @@ struct FloatsAs {
   }
 };
 
-/// Floats to be read, or bfloat16 in their place. Aligned for `four`.
+/// Floats to read, or bfloat16 instead. Aligned for `four`.
 struct Floats {
   const void* data = nullptr;
   bool rounded = false;
 
-  /// What f gives for them as what they are.
+  /// The result of f for the floats in their own type.
   template <class F>
   STARLING_BOTH auto visit(const F& f) const {
     if (rounded) return f(FloatsAs<std::uint16_t>{static_cast<const std::uint16_t*>(data)});
@@ -175,13 +175,13 @@ struct Floats {
   [[nodiscard]] STARLING_BOTH Floats from(std::size_t i) const {
     return visit([this, i](auto own) { return Floats{own.data + i, rounded}; });
   }
-  /// Four of those, where `i` is a multiple of four.
+  /// Four of those; `i` is a multiple of four.
   [[nodiscard]] STARLING_BOTH Four four(std::size_t i) const {
     return visit([i](auto own) { return own.four(i); });
   }
 };
 
-/// Where floats go, as they are, as bfloat16, or both: null where nobody reads them.
+/// The target of floats: as float32, as bfloat16, or both; null if they are never read.
 struct FloatsTo {
   float* exact = nullptr;
   std::uint16_t* rounded = nullptr;
@@ -196,7 +196,7 @@ struct FloatsTo {
     if (exact != nullptr) exact[i] = value;
     if (rounded != nullptr) rounded[i] = cuda::rounded(value);
   }
-  /// Where `i` is a multiple of eight, and vectors begin at multiples of 16 bytes.
+  /// `i` is a multiple of eight, and vectors begin at multiples of 16 bytes.
   STARLING_BOTH void put_eight(std::size_t i, const float (&values)[kEight]) const {
     if (exact != nullptr) {
       for (std::size_t k = 0; k < kEight; k += kFour) {
@@ -225,7 +225,7 @@ STARLING_BOTH inline FloatsTo floats_to(void* data, bool rounded) {
   return {static_cast<float*>(data), nullptr};
 }
 
-/// f(sources...), of each as what it is.
+/// f(sources...), each source in its own type.
 template <class F>
 STARLING_BOTH void visit_all(const F& f) {
   f();
@@ -237,7 +237,8 @@ STARLING_BOTH void visit_all(const F& f, const Source& first, const Sources&... 
   });
 }
 
-/// Of the four elements from `i` on those below `n`: puts f(k, what the sources have at i + k).
+/// For those of the four elements from `i` on that lie below `n`: puts f(k, the sources' values at
+/// i + k).
 template <class F, class... Sources>
 STARLING_BOTH void map_four(std::size_t i, std::size_t n, const FloatsTo& to, const F& f,
                             const Sources&... from) {
@@ -252,7 +253,7 @@ STARLING_BOTH void map_four(std::size_t i, std::size_t n, const FloatsTo& to, co
   for (std::size_t k = 0; i + k < n; ++k) to.put(i + k, f(k, from[i + k]...));
 }
 
-/// The same of eight, of whole tensors.
+/// The same for eight, over whole tensors.
 template <class F, class... Sources>
 STARLING_BOTH void map_eight(std::size_t i, std::size_t n, const FloatsTo& to, const F& f,
                              const Sources&... from) {

@@ -1,4 +1,4 @@
-// A product of matrices as rows, and the same in cuBLAS's words.
+// A product of matrices by rows, and the same in cuBLAS's terms.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct Factor {
 };
 
 /// result = left right + bias (+ also), then a ReLU: `batch` such products. `left` is rows x depth,
-/// `right` depth x columns; a bias a column, of a batch of one.
+/// `right` depth x columns; one bias per column, in a batch of one.
 struct Gemm {
   std::size_t rows = 0;
   std::size_t columns = 0;
@@ -27,12 +27,12 @@ struct Gemm {
   std::size_t batch = 1;
   std::size_t result_step = 0;
   const float* bias = nullptr;
-  /// The same in bfloat16: what cuBLASLt takes beside a rounded result.
+  /// The bias in bfloat16: cuBLASLt needs it with a rounded result.
   const std::uint16_t* rounded_bias = nullptr;
-  const float* also = nullptr;  ///< laid out as the result, which is not rounded then; or null
+  const float* also = nullptr;  ///< laid out like the result, which is then not rounded; or null
   bool relu = false;
   bool rounded = false;         ///< both factors are bfloat16; sums are float32
-  bool result_rounded = false;  ///< once they are whole
+  bool result_rounded = false;  ///< rounded once sums are complete
 };
 
 /// A matrix in memory, column by column: element (r, c) at data[c * stride + r].
@@ -43,8 +43,8 @@ struct ColumnMatrix {
   std::int64_t step = 0;
 };
 
-/// D = op(A) op(B), all column by column: rows of one are columns of the other, so that it makes
-/// D = result^T from A = right^T and B = left^T. op transposes where that is said.
+/// D = op(A) op(B), all column by column: rows of one form are columns of the other, so this
+/// computes D = result^T from A = right^T and B = left^T. op transposes if requested.
 struct ColumnGemm {
   bool transpose_a = false;
   bool transpose_b = false;

@@ -1,9 +1,10 @@
-// Kernels around attention's products: queries, keys and values of each head side by side, turned
-// by their positions, and the way back.
+// Kernels around attention's products: queries, keys and values of each head side by side, rotated
+// by their positions, and back.
 //
 // Activations have, at each position, `heads` queries, then `kv_heads` keys, then as many values,
-// of `size` features each. The products want one matrix {positions, size} a head. Query heads that
-// share a key head follow one another, so that their matrices are one with positions of each.
+// of `size` features each. The products need one matrix {positions, size} per head. Query heads
+// that share a key head follow each other, so that their matrices form one, with the positions of
+// each.
 #pragma once
 
 #include "cuda/kernels/fours.hpp"
@@ -35,13 +36,13 @@ STARLING_BOTH inline HeadPlace head_place(std::size_t i, std::size_t positions, 
   return {position.quotient, position.rest, head.rest, feature.rest};
 }
 
-/// Where the place lies in matrices of heads.
+/// The index of the place in matrices of heads.
 STARLING_BOTH inline std::size_t in_matrices(const HeadPlace& p, std::size_t positions,
                                              std::size_t heads, std::size_t size) {
   return ((p.sample * heads + p.head) * positions + p.position) * size + p.feature;
 }
 
-/// A query's or key's element turned by its position, or back where `direction` is -1.
+/// A query's or key's element rotated by its position, or back if `direction` is -1.
 STARLING_BOTH inline float turned(const HeadSides& s, const HeadPlace& p, const Floats& x,
                                   std::size_t i, float direction) {
   const float value = x[i];
@@ -53,7 +54,7 @@ STARLING_BOTH inline float turned(const HeadSides& s, const HeadPlace& p, const 
   return value * s.cosines[angle] + direction * other * s.sines[angle];
 }
 
-/// One call an element of x.
+/// One call for each element of x.
 struct SplitHeads {
   HeadSides s;
   float scale;  ///< of queries
@@ -79,7 +80,7 @@ struct SplitHeads {
   }
 };
 
-/// The gradient's way back, turned the other way. One call an element of dx.
+/// The same for the gradient, rotated the other way. One call for each element of dx.
 struct MergeGradients {
   HeadSides s;
   float scale;
@@ -103,7 +104,7 @@ struct MergeGradients {
   }
 };
 
-/// Turned where they lie, for an attention of one call. One call an element.
+/// Rotates them in place, for an attention of one call. One call for each element.
 struct TurnHeads {
   HeadSides s;
   float direction;  ///< -1: back
@@ -116,7 +117,7 @@ struct TurnHeads {
   }
 };
 
-/// From matrices of heads to rows of positions. One call an element.
+/// From matrices of heads to rows of positions. One call for each element.
 struct MergeHeads {
   std::size_t positions;
   std::size_t heads;
@@ -130,7 +131,7 @@ struct MergeHeads {
   }
 };
 
-/// From rows of positions to matrices of heads. One call an element.
+/// From rows of positions to matrices of heads. One call for each element.
 struct SplitRows {
   std::size_t positions;
   std::size_t heads;

@@ -1,5 +1,5 @@
-// Kernels of images, NCHW: pools, batch norm's elements, and plain convolutions for what cuDNN has
-// no exact and repeatable engine for.
+// Kernels for images, NCHW: pools, batch norm's elements, and plain convolutions if cuDNN has no
+// exact and repeatable engine.
 #pragma once
 
 #include <cmath>
@@ -27,7 +27,7 @@ STARLING_BOTH inline Place place_of(std::size_t i, std::size_t height, std::size
   return {plane.quotient, plane.rest, line.rest};
 }
 
-/// Windows, first to last, that see a row (or column) of the source.
+/// The windows, first to last, that see a row (or column) of the source.
 struct Seen {
   std::size_t first, end;
 };
@@ -56,7 +56,7 @@ STARLING_BOTH void each_window(const Window& w, std::size_t i, const Visit& visi
   }
 }
 
-/// The sum of what `visit` gives for these.
+/// The sum of the results of `visit` for these.
 template <class Visit>
 STARLING_BOTH float sum_of_windows(const Window& w, std::size_t i, const Visit& visit) {
   float sum = 0;
@@ -86,15 +86,15 @@ struct Winner {
   std::int32_t number = -1;  ///< none yet
 
   STARLING_BOTH void meet(float other, std::int32_t its_number) {
-    // What is no number wins: divergence must come through to the loss.
+    // NaN wins: divergence must reach the loss.
     if (number >= 0 && !(other > value) && other == other) return;
     value = other;
     number = its_number;
   }
 };
 
-/// One call an element of y. `chosen` gets which of the window's elements is the largest, counted
-/// row by row: the first of equals. Padding never wins.
+/// One call for each element of y. `chosen` gets the number of the window's largest element,
+/// counted row by row: the first of equals. Padding never wins.
 struct MaxPoolForward {
   Window w;
   Floats x;
@@ -110,7 +110,7 @@ struct MaxPoolForward {
   }
 };
 
-/// One call an element of dx: it asks the windows that see it.
+/// One call for each element of dx: it visits the windows that see it.
 struct MaxPoolBackward {
   Window w;
   Floats dy;
@@ -124,7 +124,7 @@ struct MaxPoolBackward {
   }
 };
 
-/// One call an element of y; no padding.
+/// One call for each element of y; no padding.
 struct AveragePoolForward {
   Window w;
   const float* x;
@@ -143,7 +143,7 @@ struct AveragePoolForward {
   }
 };
 
-/// One call an element of dx.
+/// One call for each element of dx.
 struct AveragePoolBackward {
   Window w;
   const float* dy;
@@ -156,7 +156,7 @@ struct AveragePoolBackward {
   }
 };
 
-/// Spreads the gradient of a plane's mean: one call an element of dx.
+/// Spreads the gradient of a plane's mean: one call for each element of dx.
 struct SpreadMean {
   std::size_t points;
   const float* dy;
@@ -167,7 +167,7 @@ struct SpreadMean {
   }
 };
 
-/// Batch norm's figures of a channel, as its kernels leave them for one another.
+/// Batch norm's figures of a channel, which its kernels leave for each other.
 struct ChannelFigures {
   float mean;
   float inverse;  ///< 1 / deviation
@@ -178,7 +178,7 @@ struct ChannelFigures {
   float rest;
 };
 
-/// Where an element of images belongs.
+/// The layout of images, for the place of an element.
 struct Channels {
   std::size_t points;  ///< of a channel in a sample
   std::size_t channels;
@@ -193,7 +193,7 @@ struct Channels {
   }
 };
 
-/// A batch norm's result before its ReLU: the same bits wherever it is made again.
+/// A batch norm's result before its ReLU: the same bits wherever it is recomputed.
 STARLING_BOTH inline float normalised(const ChannelFigures& figure, float x) {
 #ifdef __CUDA_ARCH__
   return __fmaf_rn(x, figure.scale, figure.shift);
@@ -202,12 +202,12 @@ STARLING_BOTH inline float normalised(const ChannelFigures& figure, float x) {
 #endif
 }
 
-/// What of a gradient goes through that ReLU.
+/// The part of a gradient that passes that ReLU.
 STARLING_BOTH inline float passed(const ChannelFigures& figure, float x, float above) {
   return normalised(figure, x) > 0 ? above : 0.0F;
 }
 
-/// The figures of the channels of four elements, which mostly is one channel.
+/// The figures of the channels of four elements, usually one channel.
 class FourFigures {
  public:
   STARLING_BOTH FourFigures(const Channels& channels, const ChannelFigures* figures, std::size_t i)
@@ -249,7 +249,7 @@ struct BatchNormApply {
   }
 };
 
-/// to = a + b, then a ReLU where there is one; what has figures is normalised first.
+/// to = a + b, then the ReLU, if there is one; a term with figures is normalised first.
 struct SumNormalised {
   static constexpr std::size_t kWide = kFour;
   Channels channels;
@@ -275,7 +275,7 @@ struct SumNormalised {
   }
 };
 
-/// Scale and shift of evaluation: one call a channel.
+/// Scale and shift of evaluation: one call for each channel.
 struct BatchNormEvaluate {
   float epsilon;
   const float* weight;
@@ -291,7 +291,7 @@ struct BatchNormEvaluate {
   }
 };
 
-/// dx may be dy; it is zero behind the step's samples.
+/// dx may be dy; it is zero after the step's samples.
 struct BatchNormBackward {
   static constexpr std::size_t kWide = kFour;
   Channels channels;
@@ -328,10 +328,10 @@ struct Convolution {
   std::size_t in_channels = 0, height = 0, width = 0;
   std::size_t out_channels = 0, out_height = 0, out_width = 0;
   std::size_t kernel = 0, stride = 1, padding = 0, dilation = 1, groups = 1;
-  void* x = nullptr;  ///< the one of the three that `kind` says is written, the others are read
+  void* x = nullptr;  ///< `kind` says which of the three is written; the others are read
   void* w = nullptr;
   void* y = nullptr;
-  bool rounded = false;  ///< all three are bfloat16; sums are float32 all the same
+  bool rounded = false;  ///< all three are bfloat16; sums are still float32
   bool last = false;     ///< channels come last in all three: NHWC, and OHWI
 
   [[nodiscard]] STARLING_BOTH std::size_t group_in() const { return in_channels / groups; }
@@ -349,8 +349,8 @@ struct Convolution {
   friend bool operator==(const Convolution&, const Convolution&) = default;
 };
 
-/// One call an element of what is written. Each sums up a few hundred products by itself: right,
-/// not fast. T: float or bfloat16's bits.
+/// One call for each written element. Each sums a few hundred products by itself: correct, not
+/// fast. T: float or bfloat16's bits.
 template <class T>
 struct PlainConvolution {
   Convolution c;
@@ -388,7 +388,7 @@ struct PlainConvolution {
     std::size_t sample, channel, row, column;
   };
 
-  /// Of element `i` of images of these sides.
+  /// The spot of element `i` of images with these sides.
   [[nodiscard]] STARLING_BOTH Spot spot_of(std::size_t i, std::size_t channels, std::size_t height,
                                            std::size_t width) const {
     if (c.last) {

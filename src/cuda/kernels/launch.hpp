@@ -9,14 +9,14 @@
 
 namespace starling::compute::cuda {
 
-/// Loads all of them to the current GPU. CUDA does so at a kernel's first launch otherwise, when
+/// Loads all of them to the current GPU. Otherwise, CUDA does this at a kernel's first launch, when
 /// there may be no memory left for it.
 [[nodiscard]] cudaError_t load_kernels();
-/// Error: the launch's own; what goes wrong in the kernel shows at a later call.
+/// Error: the launch's own; errors in the kernel show at a later call.
 [[nodiscard]] cudaError_t launch(const KernelWork& work, cudaStream_t stream);
 
-/// nvcc compiles kernels, and nothing else, in so many parts side by side: each has those whose
-/// place in Kernel leaves the part's number.
+/// nvcc compiles only kernels, in this many parallel parts: a kernel's place in Kernel modulo this
+/// number is its part.
 inline constexpr std::size_t kKernelParts = 4;
 template <std::size_t part>
 struct KernelPart {

@@ -1,5 +1,5 @@
-// Kernels as a GPU runs them. The build compiles this file once for each part of them, with its
-// number in place of STARLING_PART: one unit of them all takes minutes.
+// Kernels for a GPU. The build compiles this file once for each part of them, with STARLING_PART as
+// its number: one unit with all of them takes minutes.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -16,17 +16,17 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr unsigned kElementThreads = 256;
 constexpr unsigned kRowThreadsMax = 512;
-constexpr std::size_t kBlocksMax = 65535;   ///< more work than that is done in rounds
+constexpr std::size_t kBlocksMax = 65535;   ///< more work is done in rounds
 constexpr std::size_t kBlocksWanted = 264;  ///< two for each processor of an H100
 
-/// What a thread of a block of kRowThreadsMax takes of elements that are sifted.
+/// The sifted elements of a thread in a block of kRowThreadsMax.
 constexpr unsigned kFoursHeld = kSifted / (kRowThreadsMax * kFour);
 static_assert(kFoursHeld == 2);
 
-/// Elements that a thread adds up side by side, so that as many loads are under way.
+/// Elements that a thread sums side by side, so that this many loads are in flight.
 constexpr unsigned kSideBySide = 4;
 
-/// The value of the lane whose number differs in these bits: of whole words.
+/// The value of the lane whose number differs in these bits, for values of whole words.
 template <class Value>
 __device__ Value of_lane(const Value& own, unsigned bits) {
   struct Words {
@@ -38,7 +38,7 @@ __device__ Value of_lane(const Value& own, unsigned bits) {
   return std::bit_cast<Value>(words);
 }
 
-/// The sum of the own value and those of the warp's lower lanes.
+/// The sum of this lane's value and those of the warp's lower lanes.
 template <class Value>
 __device__ Value sum_upto(const Value& own, unsigned lane) {
   Value upto = own;
@@ -165,8 +165,8 @@ struct BlockTeam {
     __shared__ std::size_t places;
     const unsigned warp = threadIdx.x / kWarp;
     const unsigned lane = threadIdx.x % kWarp;
-    // All that a thread takes is read before anything is waited for. Hits of its fours, in 16 bits
-    // each, as all hits of a round fit in.
+    // A thread reads all its elements before it waits for anything. The hits of its fours take 16
+    // bits each, in which all hits of a round fit.
     Four held[kFoursHeld];
     unsigned hits = 0;
 #pragma unroll
@@ -207,7 +207,7 @@ struct BlockTeam {
   __device__ bool leads() const { return threadIdx.x == 0; }
 
  private:
-  /// The larger one; of equals the first.
+  /// The larger one; the first of equals.
   __device__ static void take(float& value, unsigned long long& place, float other,
                               unsigned long long other_place) {
     if (other > value || (other == value && other_place < place)) {
@@ -217,7 +217,8 @@ struct BlockTeam {
   }
 };
 
-/// Blocks that a processor shall have room for at the same time, of kernels that say so.
+/// The number of blocks for which a processor must have room at the same time, for kernels that
+/// request it.
 constexpr unsigned kCrowd = 3;
 
 template <class K>
@@ -250,15 +251,15 @@ __global__ void __launch_bounds__(row_threads_max<K>(), blocks_at_once<K>())
   for (std::size_t row = blockIdx.x; row < count; row += gridDim.x) kernel(BlockTeam{}, row);
 }
 
-/// Threads that a row of so many elements is worth: a few elements each, whole warps.
+/// The number of threads for a row of `width` elements: a few elements each, whole warps.
 unsigned row_threads(std::size_t width, unsigned most) {
   unsigned threads = kWarp;
   while (threads < most && threads * std::size_t{4} < width) threads *= 2;
   return threads;
 }
 
-/// Threads of a block of elements: whole warps, and fewer where blocks would be fewer than a GPU
-/// has processors, as where each element is a block of values whose scale is searched.
+/// Threads of a block of elements: whole warps, and fewer if there would be fewer blocks than a GPU
+/// has processors, for example if each element is a block of values whose scale is searched.
 unsigned element_threads(std::size_t count) {
   unsigned threads = kElementThreads;
   while (threads > kWarp && count < threads * kBlocksWanted) threads /= 2;

@@ -9,15 +9,15 @@
 
 namespace starling::compute::cuda {
 
-/// Of some logits: the largest, the first of equals, and the sum of exp(logit - largest). All
-/// zeros: of none. What is no number, or infinite, is in the sum.
+/// For some logits: the largest, the first of equals, and the sum of exp(logit - largest). All
+/// zeros: no logits. NaN and infinities enter the sum.
 struct SoftMax {
   float most;
   float sum;
   std::uint32_t index;
 
-  /// Of two, whichever comes first: members of a team get the same bits. Without branches, so that
-  /// loads for the next ones are under way.
+  /// Of two, in either order: members of a team get the same bits. Without branches, so that loads
+  /// for the next ones are in flight.
   STARLING_BOTH SoftMax& operator+=(const SoftMax& other) {
     const float own_most = sum == 0 ? kLowest : most;
     const float other_most = other.sum == 0 ? kLowest : other.most;
@@ -32,7 +32,7 @@ struct SoftMax {
     return *this;
   }
 
-  /// Of the four from `first` on.
+  /// For the four from `first` on.
   static STARLING_BOTH SoftMax of(const Four& logits, std::size_t first) {
     SoftMax made{kLowest, 0, static_cast<std::uint32_t>(first)};
     for (std::size_t k = 0; k < kFour; ++k) {
@@ -48,8 +48,8 @@ struct SoftMax {
 };
 
 /// Softmax cross-entropy of each label's row (as softmax_cross_entropy of cpu/loss.hpp): its loss,
-/// whether it is right, and in training the gradient of the mean. Rows behind the step's are zero,
-/// as are gaps between rows.
+/// whether it is right, and in training the gradient of the mean. Rows after the step's are zero,
+/// and so are gaps between rows.
 struct CrossEntropy {
   static constexpr bool kByRows = true;
   std::size_t classes;
@@ -97,12 +97,12 @@ struct CrossEntropy {
   }
 
  private:
-  /// Fours of a row that lie in it, aligned.
+  /// The number of whole, aligned fours in a row.
   [[nodiscard]] STARLING_BOTH std::size_t whole_fours() const {
     return stride % kFour == 0 ? classes / kFour : 0;
   }
 
-  /// Of whole fours, without a branch between loads, and of the rest, which all members take.
+  /// Over whole fours, without a branch between loads, and over the rest, which all members take.
   template <class Team>
   [[nodiscard]] STARLING_BOTH SoftMax soft_max(const Team& team, const float* row) const {
     const std::size_t whole = whole_fours();
@@ -119,7 +119,7 @@ struct CrossEntropy {
     return all;
   }
 
-  /// A row's logits from `i` on; behind its end what adds nothing.
+  /// A row's logits from `i` on; after its end, values that add nothing.
   [[nodiscard]] STARLING_BOTH Four four(const float* row, std::size_t i) const {
     Four some{};
     for (std::size_t k = 0; k < kFour; ++k) {
@@ -128,8 +128,8 @@ struct CrossEntropy {
     return some;
   }
 
-  /// The gradient's row: what `f` gives for the logits, and zeros in the gap. From its end on: of a
-  /// long row, what was read last is still in the cache.
+  /// The gradient's row: the results of `f` for the logits, and zeros in the gap. Starts at the
+  /// row's end: of a long row, the part read last is still in the cache.
   template <class Team, class F>
   STARLING_BOTH void put(const Team& team, std::size_t row, const F& f) const {
     if (!gradient.is_wanted()) return;
@@ -146,7 +146,7 @@ struct CrossEntropy {
       to.put_four(first, {f(first, logits.of[0]), f(first + 1, logits.of[1]),
                           f(first + 2, logits.of[2]), f(first + 3, logits.of[3])});
     };
-    // Two at a time, so that two loads are under way.
+    // Two at a time, so that two loads are in flight.
     const FloatsAs<float> from{own};
     team.each(whole / 2, [&](std::size_t i) {
       const std::size_t first = (whole / 2 - 1 - i) * 2 * kFour;
@@ -193,7 +193,7 @@ struct MeanSquared {
   }
 };
 
-/// Adds up the rows' losses; one row.
+/// Sums the rows' losses; one row.
 struct AddUp {
   static constexpr bool kByRows = true;
   std::size_t rows;

@@ -1,14 +1,14 @@
-// Kernels of a replica that lives on the GPU: delta/replica_memory.hpp says what they compute.
+// Kernels for a replica that lives on the GPU; compute/replica_memory.hpp defines their results.
 //
-// What both ends of a link must come to with the same bits is made of single float32 operations in
-// one order, as on the processor. The GPU's compiler would fuse products with sums, so products are
-// times(). M is what mirrors are kept in: float, or a bfloat16's bits.
+// Values that must have the same bits at both ends of a link are computed by single float32
+// operations in one order, as on the processor. The GPU's compiler would fuse products with sums,
+// so products are times(). M is the type of the mirrors' elements: float, or a bfloat16's bits.
 //
 // A delta touches few elements, and a pass all of them. Mirrors in float32 get their deltas first,
-// and one pass makes the steps of all links. With mirrors in bfloat16, or a momentum, so that each
-// needs one look only, the elements that a commit's deltas touch are worked out first, aside; then
-// the pass runs over everything as if there were no deltas; then what was set aside is put in
-// place.
+// and one pass makes the steps of all links. With mirrors in bfloat16, or a momentum, each element
+// may be written only once: so the elements that a commit's deltas touch are computed first, in
+// separate memory; then the pass runs over everything as if there were no deltas; then the separate
+// values are put in place.
 #pragma once
 
 #include <type_traits>
@@ -19,7 +19,7 @@
 
 namespace starling::compute::cuda {
 
-/// A product that is rounded by itself.
+/// A product that is rounded separately.
 STARLING_BOTH inline float times(float a, float b) {
 #ifdef __CUDA_ARCH__
   return __fmul_rn(a, b);
@@ -40,7 +40,7 @@ struct MirrorDifference {
   }
 };
 
-/// Sums over runs of elements: one row a run, number `first` and each `every` after it.
+/// Sums over runs of elements: one row per run, number `first` and every `every`th after it.
 template <class M>
 struct RunSquares {
   static constexpr bool kByRows = true;
@@ -49,7 +49,7 @@ struct RunSquares {
   std::size_t run;  ///< elements
   std::size_t first;
   std::size_t every;
-  double* sums;  ///< of the squares of the difference and of x, a pair a row
+  double* sums;  ///< of the squares of the difference and of x, one pair per row
 
   template <class Team>
   STARLING_BOTH void operator()(const Team& team, std::size_t row) const {
@@ -96,7 +96,7 @@ struct DeviceElements {
   const float* values;
   std::size_t count;
 
-  /// The place of an index; count where there is none.
+  /// The place of an index; count if there is none.
   [[nodiscard]] STARLING_BOTH std::size_t place_of(std::uint32_t index) const {
     std::size_t low = 0;
     std::size_t high = count;
@@ -112,7 +112,7 @@ struct DeviceElements {
   }
 };
 
-/// Adds a delta to a mirror in float32. One call a value.
+/// Adds a delta to a mirror in float32. One call per value.
 struct AddDelta {
   DeviceElements delta;
   float* mirror;
@@ -142,7 +142,7 @@ struct CommitLinks {
   Link links[kLinks];
 
   STARLING_BOTH void operator()(std::size_t i) const {
-    // All is read before anything is written, so that as many loads are under way.
+    // Everything is read before anything is written, so that all these loads are in flight.
     const std::size_t size = in_four(i, n);
     Four mine[kLinks]{};
     Four theirs[kLinks]{};
@@ -175,9 +175,9 @@ struct CommitLinks {
 };
 
 // A commit of one link whose mirrors are bfloat16s, or that has a momentum: mirrors are rounded
-// once, at the end, and a momentum adds up what the deltas did, so they cannot go in first.
+// once, at the end, and a momentum sums the deltas' changes, so the deltas cannot be added first.
 
-/// A mirror's element, of a value and what is drawn for its rounding.
+/// A mirror's element, from a value and the draw for its rounding.
 template <class M>
 [[nodiscard]] STARLING_BOTH M kept_as(float value, std::uint32_t drawn) {
   if constexpr (std::is_same_v<M, float>) {
@@ -187,7 +187,7 @@ template <class M>
   }
 }
 
-/// What a commit makes of one element.
+/// The result of a commit for one element.
 template <class M>
 struct CommittedElement {
   float y;
@@ -196,7 +196,7 @@ struct CommittedElement {
   M theirs;
 };
 
-/// An element's mirrors: what they were together, and what they are once they have the deltas.
+/// An element's mirrors: their former sum, and their values with the deltas.
 struct MirrorsOfElement {
   float before;
   float own;
@@ -220,7 +220,7 @@ struct CommitSides {
   [[nodiscard]] STARLING_BOTH float momentum_at(std::size_t i) const {
     return v == nullptr ? 0.0F : v[i];
   }
-  /// What becomes of an element.
+  /// The result for an element.
   [[nodiscard]] STARLING_BOTH CommittedElement<M> step(std::size_t i, float from, float moving,
                                                        MirrorsOfElement mirrors) const {
     if (v != nullptr) {
@@ -247,7 +247,8 @@ struct CommitSides {
   }
 };
 
-/// Sets aside what becomes of the elements that deltas touch. One call a value of both deltas.
+/// Stores the results for the elements that deltas touch separately. One call per value of both
+/// deltas.
 template <class M>
 struct CommitTouched {
   CommitSides<M> sides;
@@ -259,7 +260,7 @@ struct CommitTouched {
     const bool is_own = i < own.count;
     const std::uint32_t index = is_own ? own.indices[i] : their.indices[i - own.count];
     const std::size_t other = is_own ? their.place_of(index) : own.place_of(index);
-    if (!is_own && other < own.count) return;  // the call of the own delta does it
+    if (!is_own && other < own.count) return;  // the own delta's call does it
     MirrorsOfElement mirrors{0, value_of(sides.mine[index]), value_of(sides.theirs[index])};
     mirrors.before = mirrors.own + mirrors.their;
     if (is_own) mirrors.own += own.values[i];
@@ -325,7 +326,7 @@ struct CommitPut {
   }
 };
 
-/// How a difference is held back: r = keep r + gain (x - mirror), and x stays.
+/// Holding back a difference: r = keep r + gain (x - mirror), and x stays.
 struct HoldingBack {
   float* y;
   float* r;
@@ -333,7 +334,7 @@ struct HoldingBack {
   float gain;
 };
 
-/// Lets go of what a delta carries. One call a value.
+/// Releases the part that a delta carries. One call per value.
 struct ReleaseSent {
   float* y;
   float* r;

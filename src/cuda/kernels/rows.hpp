@@ -1,4 +1,4 @@
-// Kernels that work on a row together: norms, sums of channels, softmax.
+// Kernels whose teams work on a row together: norms, sums of channels, softmax.
 #pragma once
 
 #include <cmath>
@@ -24,8 +24,8 @@ struct PlaneMeans {
   }
 };
 
-/// The sum over `count` elements of what `f` gives for their values in each of the sources, where
-/// number i lies at at(i); `is_wide`: four neighbours always lie side by side, aligned.
+/// The sum over `count` elements of `f` of their values in each of the sources, where number i lies
+/// at at(i); `is_wide`: four neighbours always lie side by side, aligned.
 template <class Team, class At, class F, class... Sources>
 STARLING_BOTH Pair sum_of(const Team& team, std::size_t count, bool is_wide, const At& at,
                           const F& f, const Sources&... from) {
@@ -42,7 +42,7 @@ STARLING_BOTH Pair sum_of(const Team& team, std::size_t count, bool is_wide, con
   });
 }
 
-/// Over a row's elements, with which the sources begin.
+/// The same over a row's elements, with which the sources begin.
 template <class Team, class F, class... Sources>
 STARLING_BOTH Pair sum_of_row(const Team& team, std::size_t width, const F& f,
                               const Sources&... from) {
@@ -60,7 +60,7 @@ struct DistanceFrom {
   }
 };
 
-/// Puts what `f` gives for them.
+/// Writes the results of `f` for them.
 template <class Team, class F, class... Sources>
 STARLING_BOTH void map_row(const Team& team, std::size_t width, const FloatsTo& to, const F& f,
                            const Sources&... from) {
@@ -74,11 +74,11 @@ STARLING_BOTH void map_row(const Team& team, std::size_t width, const FloatsTo& 
 }
 
 /// Layer norm and RMS norm; leaves mean and 1 / deviation of each row. The variance takes one pass,
-/// in double precision, as batch norm's does (BatchNormSums).
+/// in double precision, like batch norm's (BatchNormSums).
 struct RowNormForward {
   static constexpr bool kByRows = true;
   static constexpr bool kCrowded = true;
-  bool centred;  ///< layer norm: the mean is taken off
+  bool centred;  ///< layer norm: the mean is subtracted
   std::size_t width;
   float epsilon;
   Floats x;
@@ -118,7 +118,7 @@ struct RowNormForward {
 };
 
 /// With h = (x - mean) / deviation and g = dy * weight: dx = (g - mean(g) - h mean(g h)) /
-/// deviation, where the mean of g falls away without centring. dx may be dy, or what is added.
+/// deviation, without the mean of g if it is not centred. dx may be dy, or `also`.
 struct RowNormBackward {
   static constexpr bool kByRows = true;
   static constexpr bool kCrowded = true;
@@ -172,7 +172,7 @@ struct RowNormBackward {
   }
 };
 
-/// Adds up the slices of ColumnSums: a row is four columns of a sum.
+/// Sums the slices of ColumnSums: a row is four columns of a sum.
 struct JoinColumns {
   static constexpr bool kByRows = true;
   std::size_t columns;
@@ -195,19 +195,20 @@ struct JoinColumns {
   }
 };
 
-/// Elements of a channel that a team adds up at most. The first layers of a network have over a
-/// million a channel, and fewer channels than a GPU has processors, so several teams share one, and
-/// a second kernel adds up what they leave. Where a channel has no more than this, it is one chunk.
+/// The most elements of a channel that a team sums. The first layers of a network have over a
+/// million per channel, and fewer channels than a GPU has processors, so several teams share a
+/// channel, and a second kernel adds their sums. A channel with at most this many elements is one
+/// chunk.
 inline constexpr std::size_t kChannelChunk = 8192;
 
-/// The same where channels come last: of a team's lanes as many as there are groups of eight
-/// channels stand side by side, and so many such rows of lanes share the points of a chunk. If
-/// there are more groups than lanes, several teams share them.
+/// The same if channels come last: a team's lanes form rows with one lane per group of eight
+/// channels, and these rows of lanes share the points of a chunk. If there are more groups than
+/// lanes, several teams share them.
 inline constexpr std::size_t kTeamLanes = 256;
 struct TeamShape {
   static constexpr std::size_t kPointsOfLane = 32;
 
-  std::size_t groups;  ///< that stand side by side
+  std::size_t groups;  ///< side by side
   std::size_t lanes;   ///< for each
   std::size_t teams;   ///< for a chunk
 
@@ -217,7 +218,7 @@ struct TeamShape {
     lanes = kTeamLanes / groups;
     teams = (all + groups - 1) / groups;
   }
-  /// Of a chunk.
+  /// The points of a chunk.
   [[nodiscard]] STARLING_BOTH std::size_t points() const { return lanes * kPointsOfLane; }
 };
 
@@ -229,13 +230,13 @@ STARLING_BOTH inline std::size_t chunks_of(const Channels& channels, std::size_t
 /// Some of a channel's elements in the first samples of a batch of images.
 struct ChannelChunk {
   std::size_t channel;
-  std::size_t count;      ///< elements; none behind the samples
-  std::size_t first;      ///< of the channel in the sample that the chunk begins in
+  std::size_t count;      ///< elements; none after the samples
+  std::size_t first;      ///< of the channel in the sample in which the chunk begins
   std::uint32_t skipped;  ///< points of that sample that belong to the chunk before
   std::uint32_t points;
   std::size_t sample;  ///< elements of a sample
 
-  /// In 32 bits, without the branch of `divide`: loads of several elements can be under way.
+  /// In 32 bits, without the branch of `divide`: loads of several elements can be in flight.
   [[nodiscard]] STARLING_BOTH std::size_t at(std::size_t i) const {
     const std::uint32_t place = skipped + static_cast<std::uint32_t>(i);
     const std::uint32_t samples = place / points;
@@ -261,7 +262,7 @@ STARLING_BOTH inline ChannelChunk chunk_of(const Channels& channels, std::size_t
           .sample = sample};
 }
 
-/// The sum over a chunk's elements of what `f` gives for their values in one or two images.
+/// The sum over a chunk's elements of `f` of their values in one or two images.
 template <class Team, class F, class... Images>
 STARLING_BOTH Pair sum_of_elements(const Team& team, const ChannelChunk& chunk, const F& f,
                                    const Images&... from) {
@@ -270,7 +271,7 @@ STARLING_BOTH Pair sum_of_elements(const Team& team, const ChannelChunk& chunk, 
       f, from...);
 }
 
-/// The sum of what the teams of a channel's chunks have left.
+/// The sum of the results of the teams for a channel's chunks.
 template <class T, class Team>
 STARLING_BOTH T sum_of_chunks(const Team& team, const Channels& channels, std::size_t samples,
                               const T* parts, std::size_t channel) {
@@ -279,7 +280,7 @@ STARLING_BOTH T sum_of_chunks(const Team& team, const Channels& channels, std::s
                   [=](std::size_t chunk) { return parts[chunk * step + channel]; });
 }
 
-/// Sums of each channel's chunks: gradients of biases of convolutions. All samples: those behind
+/// Sums of each channel's chunks: gradients of convolutions' biases. Over all samples: those after
 /// the step's have gradients of zero.
 struct ChannelSums {
   static constexpr bool kByRows = true;
@@ -298,7 +299,7 @@ struct ChannelSums {
   }
 };
 
-/// Then of each channel.
+/// Then the sums of each channel.
 struct JoinChannelSums {
   static constexpr bool kByRows = true;
   Channels channels;
@@ -313,10 +314,10 @@ struct JoinChannelSums {
   }
 };
 
-/// Sums over each chunk of how far the step's elements lie from the first one of their channel, and
-/// of the squares of that. One pass is enough for the variance: of N elements none lies further
-/// than sqrt(N) deviations from the mean, so at worst it loses about N roundings of a double to
-/// cancellation, wherever the mean lies.
+/// Sums over each chunk of the distances of the step's elements from the first one of their
+/// channel, and of the squares of these. One pass is enough for the variance: none of N elements
+/// lies further than sqrt(N) deviations from the mean, so at worst it loses about N roundings of a
+/// double to cancellation, wherever the mean lies.
 struct BatchNormSums {
   static constexpr bool kByRows = true;
   Channels channels;
@@ -358,7 +359,7 @@ struct BatchNormStatistics {
     const auto mean =
         static_cast<float>(static_cast<double>(x[channels.first_of(channel)]) + from_origin);
     const double difference = sums.second - sums.first * from_origin;
-    const double squares = difference < 0 ? 0.0 : difference;  // what is not a number stays so
+    const double squares = difference < 0 ? 0.0 : difference;  // NaN stays NaN
     const auto variance = static_cast<float>(squares / number);
     const auto unbiased = static_cast<float>(squares / (number > 1 ? number - 1 : 1.0));
     running_mean[channel] += momentum * (mean - running_mean[channel]);
@@ -445,7 +446,7 @@ struct CausalSoftmax {
   }
 };
 
-/// Gradient of the scores from that of the probabilities, in its place: p (dp - sum(p dp)).
+/// The gradient of the scores from that of the probabilities, in place: p (dp - sum(p dp)).
 struct CausalSoftmaxBackward {
   static constexpr bool kByRows = true;
   std::size_t positions;

@@ -1,5 +1,5 @@
-// What kernels need to be compiled for the GPU and for the processor alike. The processor's copy is
-// what tests run where there is no GPU.
+// Lets kernels be compiled for the GPU and for the processor alike. Tests without a GPU run the
+// processor's copy.
 #pragma once
 
 #include <bit>
@@ -16,18 +16,18 @@
 
 namespace starling::compute::cuda {
 
-/// What kernels read of the step that runs, in the GPU's memory: it changes while the list of
-/// calls (and their addresses) stays.
+/// The current step's state for kernels, in the GPU's memory: it changes while the list of calls
+/// (and their addresses) stays.
 struct StepState {
   std::uint64_t seed = 0;   ///< of dropout
-  std::uint64_t count = 0;  ///< samples; what lies behind them in the batch is zero
-  // Of a replica that is trained here, whose step the batch is a piece of:
+  std::uint64_t count = 0;  ///< samples; the rest of the batch after them is zero
+  // For a replica that is trained here, if the batch is a piece of its step:
   float share = 1;   ///< of the step's gradient and loss
-  bool add = false;  ///< to those of the pieces before
-  Update update{};   ///< once they are whole
+  bool add = false;  ///< add to those of the pieces before
+  Update update{};   ///< once they are complete
 };
 
-/// What kernels leave of a batch's loss.
+/// The kernels' results for a batch's loss.
 struct Totals {
   double loss_sum = 0;
   std::uint64_t correct = 0;
@@ -38,7 +38,7 @@ struct Totals {
   return static_cast<float>(loss_sum / static_cast<double>(count));
 }
 
-/// The nearest bfloat16's bits, of two the even one; what is not a number stays so.
+/// The nearest bfloat16's bits, ties to even; NaN stays NaN.
 STARLING_BOTH inline std::uint16_t rounded(float value) {
 #ifdef __CUDA_ARCH__
   std::uint16_t made;
@@ -51,7 +51,7 @@ STARLING_BOTH inline std::uint16_t rounded(float value) {
 #endif
 }
 
-/// Two of them, as they lie in memory.
+/// Two of them, as in memory.
 STARLING_BOTH inline std::uint32_t rounded_pair(float first, float second) {
 #ifdef __CUDA_ARCH__
   std::uint32_t made;
@@ -66,7 +66,7 @@ STARLING_BOTH inline float widened(std::uint16_t bits) {
   return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
-/// A factor's element, whatever it is kept in.
+/// A factor's element, in either type.
 STARLING_BOTH inline float value_of(float value) { return value; }
 STARLING_BOTH inline float value_of(std::uint16_t bits) { return widened(bits); }
 
@@ -91,23 +91,29 @@ STARLING_BOTH inline Divided divide(std::size_t value, std::size_t by) {
 
 // Two shapes of kernels, each a structure of addresses and sizes:
 //
-// - one element a call: `void operator()(std::size_t i) const`, for i below a count, in any order
-//   and at the same time; or `kWide` elements a call, marked by that, from i on, a multiple of it;
-// - one row a call: `void operator()(const Team& team, std::size_t row) const`, marked by kByRows.
-//   A team works on a row together: all of a block's threads on the GPU, one on the processor.
-//   `team.sum(n, f)`, of numbers or of structures that have += and are none where all is zero, and
-//   `team.largest(n, f)` give every member the same
-//   result over f(0) .. f(n - 1); `team.each(n, f)` shares out calls; `team.leads()` holds for one
-//   member; `team.once(f)` gives every member what f() gave one of them; `team.running_sum(n, f,
-//   g)` calls g(i, f(0) + .. + f(i - 1)) for each i, of integers, and gives the sum of all;
-//   `team.shared<T>()` is a T in fast memory that all members have in common, with whatever is in
-//   it, and `team.meet()` lets each see what the others wrote there; `once` does, too;
-//   `team.sift(n, f, hit, place, g)`, with n up to kSifted, a row's width, takes elements four at a
-//   time, each once: f(i, count) gives those from i on (a Four), `count` of which are below n;
-//   place(hits), called by one member, says where the hits go, if anywhere; g(place + rank, i,
-//   value) is called for each hit(value), where rank counts these by i, and no value behind n may
-//   be one. All members call the same of these in the same order. Nothing else that one member
-//   writes may be read by another, other than by a later kernel.
+// - one element per call: `void operator()(std::size_t i) const`, for i below a count, in any order
+//   and concurrently; or, if the structure has `kWide`, that many elements per call, from i on, a
+//   multiple of kWide;
+// - one row per call: `void operator()(const Team& team, std::size_t row) const`, marked by
+//   kByRows. A team works on a row together: all of a block's threads on the GPU, one on the
+//   processor.
+//   All members call the same of these functions in the same order:
+//   - `team.sum(n, f)` and `team.largest(n, f)` give every member the same result over
+//     f(0) .. f(n - 1). The terms of a sum are numbers, or structures that have += and whose zero
+//     is all zeros.
+//   - `team.each(n, f)` divides the calls f(0) .. f(n - 1) among the members.
+//   - `team.leads()` is true for one member.
+//   - `team.once(f)` calls f() in one member and gives the result to all.
+//   - `team.running_sum(n, f, g)` calls g(i, f(0) + .. + f(i - 1)) for each i, with integers, and
+//     gives the sum of all.
+//   - `team.shared<T>()` is a T in fast memory that all members share, with undefined contents.
+//   - `team.meet()` lets each member see the others' writes there; so does `once`.
+//   - `team.sift(n, f, hit, place, g)`, with n up to kSifted, a row's width, takes elements four at
+//     a time, each once. f(i, count) gives those from i on (a Four), `count` of which are below n.
+//     place(hits), called by one member, says where the hits go, if anywhere. g(place + rank, i,
+//     value) is called for each hit(value); rank counts the hits by i. No value beyond n may be a
+//     hit.
+//   A member's other writes may be read by other members only in a later kernel.
 //
 // Every sum has a fixed order, so that equal inputs give equal bits.
 

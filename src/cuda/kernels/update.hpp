@@ -1,5 +1,5 @@
-// Kernels between the flat vectors of a replica and the tensors that a network works on, and what
-// a step does with a gradient: its norm, and the update rules (train/optimizer.hpp has their
+// Kernels between the flat vectors of a replica and the tensors that a network works on, and a
+// step's kernels for a gradient: its norm, and the update rules (train/optimizer.hpp has their
 // sources), each in one pass over all parameters.
 #pragma once
 
@@ -23,9 +23,9 @@ struct TensorPlaces {
   std::size_t count;
   std::size_t end;  ///< elements of the flat vector
 
-  /// Of the four elements of the flat vector from `i` on, a multiple of four: calls wide(at,
-  /// decays) where they lie side by side, and aligned, in the network's copy, too, from `at` on,
-  /// and otherwise one(k, at, decays) for each that there is.
+  /// For the four elements of the flat vector from `i` on, a multiple of four: calls wide(at,
+  /// decays) if they also lie side by side, and aligned, in the network's copy, from `at` on, and
+  /// otherwise one(k, at, decays) for each that exists.
   template <class Wide, class One>
   STARLING_BOTH void visit_four(std::size_t i, const Wide& wide, const One& one) const {
     const std::size_t tensor = of(i);
@@ -56,7 +56,7 @@ struct TensorPlaces {
   }
 };
 
-/// To the network's copy: y, or with r (where it is not null) x. Of parameters.
+/// Copies y, or x if r is not null, to the network's copy. Over parameters.
 struct SpreadParameters {
   static constexpr std::size_t kWide = kFour;
   TensorPlaces tensors;
@@ -76,7 +76,7 @@ struct SpreadParameters {
   }
 };
 
-/// What kernels leave of a step of a replica that is trained here.
+/// The kernels' results for a step of a replica that is trained here.
 struct StepFigures {
   float loss = 0;         ///< of the pieces so far
   float scale = 1;        ///< of the gradient, to clip it
@@ -84,7 +84,7 @@ struct StepFigures {
   bool is_finite = true;  ///< loss and gradient: otherwise nothing is applied
 };
 
-/// sum = share * gradient, or that added to the sum. Of elements, a multiple of four.
+/// sum = share * gradient, or adds that to the sum. Over elements, a multiple of four.
 struct AddShare {
   static constexpr std::size_t kWide = kFour;
   const StepState* step;
@@ -102,7 +102,7 @@ struct AddShare {
   }
 };
 
-/// The same of the mean loss. One call.
+/// The same for the mean loss. One call.
 struct AddLoss {
   const StepState* step;
   const Totals* totals;
@@ -115,7 +115,7 @@ struct AddLoss {
   }
 };
 
-/// Sums of the squares of rows of a vector; not finite where an element is not.
+/// Sums of the squares of rows of a vector; not finite if an element is not.
 struct RowSquares {
   static constexpr bool kByRows = true;
   static constexpr std::size_t kRow = 65536;  ///< elements
@@ -136,7 +136,7 @@ struct RowSquares {
   }
 };
 
-/// Works out from the rows' sums of squares what is applied of the gradient. One row.
+/// Works out the gradient's scale from the rows' sums of squares. One row.
 struct FinishNorm {
   static constexpr bool kByRows = true;
   const StepState* step;
@@ -155,7 +155,7 @@ struct FinishNorm {
   }
 };
 
-/// Of parameters; the gradient lies as the network's copy does.
+/// Over parameters; the gradient is laid out like the network's copy.
 struct UpdateSgd {
   static constexpr std::size_t kWide = kFour;
   TensorPlaces tensors;
@@ -192,7 +192,7 @@ struct UpdateSgd {
   }
 };
 
-/// Of parameters.
+/// Over parameters.
 struct UpdateAdam {
   static constexpr std::size_t kWide = kFour;
   TensorPlaces tensors;

@@ -1,4 +1,4 @@
-// What a compiled network consists of, with addresses: one piece of work after the other.
+// The parts of a compiled network, with addresses: one piece of work after another.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace starling::compute::cuda {
 
-/// A kernel of our own and what it runs over.
+/// A kernel of our own and its range.
 using Kernel = std::variant<
     Activate, ActivateBackward, Convert, RoundRows, SwiGluForward, SwiGluBackward, Drop, Sum,
     AddRow, FinishImage, Embed, EmbedBackward, EmbedJoin, ColumnSums, JoinColumns, MaxPoolForward,
@@ -49,20 +49,20 @@ concept RowKernel = requires {
   requires K::kByRows;
 };
 
-/// One call treats elements i to i + kWide - 1, but for those behind the kernel's own count.
+/// One call handles elements i to i + kWide - 1, except those beyond the kernel's own count.
 template <class K>
 concept WideKernel = requires {
   K::kWide;
 };
 
-/// One that moves more bytes at a time with more threads than with all the registers that it could
-/// use.
+/// A kernel that moves more bytes at a time with more threads than with all the registers that it
+/// could use.
 template <class K>
 concept CrowdedKernel = requires {
   K::kCrowded;
 };
 
-/// Elements that one call treats.
+/// Elements that one call handles.
 template <class K>
 [[nodiscard]] constexpr std::size_t elements_a_call() {
   if constexpr (WideKernel<K>) {
@@ -75,7 +75,7 @@ template <class K>
 struct KernelWork {
   Kernel kernel;
   std::size_t count = 0;  ///< elements, or rows
-  std::size_t width = 0;  ///< of a row, about: how many threads it is worth
+  std::size_t width = 0;  ///< approximate elements of a row: determines the number of threads
 };
 
 /// A convolution by kernels of our own.
@@ -88,7 +88,7 @@ struct KernelWork {
   return {exact, exact.count()};
 }
 
-/// What a product leaves to do where a library makes it without bias and ReLU; a batch of one.
+/// The rest of a product that a library makes without bias and ReLU; a batch of one.
 [[nodiscard]] inline std::optional<KernelWork> rest_of(const Gemm& gemm) {
   if (gemm.bias == nullptr && !gemm.relu) return {};
   const std::size_t count = gemm.rows * gemm.columns;

@@ -17,18 +17,18 @@ using base::Status;
 namespace {
 
 constexpr std::size_t kBlasWorkspaceMax = std::size_t{32} << 20;
-/// Algorithms that are asked for: of the first ones some may not do.
+/// Algorithms to request: some of the first may be unsuitable.
 constexpr int kAlgorithmsMax = 8;
-/// Partial sums have memory of their own, and an order; or they are added up in the result, one
-/// after the other.
+/// Partial sums have their own memory, and an order; or they are added in the result, one after
+/// another.
 constexpr std::uint32_t kApart =
     CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
 constexpr std::uint32_t kInPlace = CUBLASLT_REDUCTION_SCHEME_MASK;
 
-/// Of a rounded result: its partial sums are not.
+/// For a rounded result, whose partial sums are not rounded.
 constexpr std::uint32_t kApartExact = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
-/// The largest power of two, up to 256, that the address is a multiple of.
+/// The largest power of two, up to 256, that divides the address.
 std::uint32_t alignment_of(const void* address) {
   std::uint32_t alignment = 256;
   while (reinterpret_cast<std::uintptr_t>(address) % alignment != 0) alignment /= 2;
@@ -47,7 +47,7 @@ cublasStatus_t set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferen
   return cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof(value));
 }
 
-/// The first that is not success.
+/// The first answer that is not success.
 cublasStatus_t first_failure(std::initializer_list<cublasStatus_t> answers) {
   for (const cublasStatus_t answer : answers) {
     if (answer != CUBLAS_STATUS_SUCCESS) return answer;
@@ -75,7 +75,7 @@ Result<BlasGemm::Layout> layout_of(const ColumnMatrix& matrix, std::size_t batch
   return layout;
 }
 
-/// `biased`: the product adds the bias, too.
+/// `biased`: the product also adds the bias.
 Result<BlasGemm::Descriptor> descriptor_of(const Gemm& gemm, bool biased) {
   const ColumnGemm columns = by_columns(gemm);
   cublasLtMatmulDesc_t raw = nullptr;
@@ -119,7 +119,7 @@ Result<BlasGemm> Blas::prepare(const Gemm& gemm) const {
     *to = std::move(*layout);
   }
   const std::optional<KernelWork> rest = rest_of(gemm);
-  // cuBLASLt's ReLU makes zeros of what is not a number, and nobody would see that training failed.
+  // cuBLASLt's ReLU turns NaN into zero, so a failure of training would go unnoticed.
   const bool may_bias = gemm.bias != nullptr && !gemm.relu;
   const std::uint32_t apart = gemm.result_rounded ? kApartExact : kApart;
   struct Attempt {

@@ -12,8 +12,8 @@ using base::Status;
 
 namespace {
 
-/// After these nothing works in this process any more: those of which CUDA's header says so, and
-/// errors of the GPU's memory.
+/// Errors after which nothing works in this process any more: those that CUDA's header describes
+/// so, and errors of the GPU's memory.
 bool is_lost(cudaError_t answer) {
   switch (answer) {
     case cudaErrorECCUncorrectable:
@@ -39,7 +39,7 @@ bool is_lost(cudaError_t answer) {
   }
 }
 
-/// What to do about it.
+/// Advice for the user.
 const char* advice(cudaError_t answer) {
   if (answer == cudaErrorDevicesUnavailable) {
     return "; another process has the GPU, or its compute mode forbids this one: see nvidia-smi";
@@ -61,8 +61,8 @@ std::string words_of(cudaError_t answer) {
                      advice(answer));
 }
 
-/// What CUDA itself says after a library on it has failed. Libraries have a CUDA runtime of their
-/// own, whose last error ours does not know; but where the GPU is lost, every call says why.
+/// CUDA's own error after a library on top of it has failed. Libraries have their own CUDA runtime,
+/// whose last error ours does not know; but if the GPU is lost, every call says why.
 std::string reason() {
   std::size_t free = 0;
   std::size_t total = 0;
@@ -75,7 +75,7 @@ std::string reason() {
 
 Status checked(cudaError_t answer, std::string_view what) {
   if (answer == cudaSuccess) return {};
-  static_cast<void>(cudaGetLastError());  // it is told here, not at the next call
+  static_cast<void>(cudaGetLastError());  // it is reported here, not at the next call
   return fail(ErrorCode::device, "CUDA failed at {}: {}", what, words_of(answer));
 }
 

@@ -1,4 +1,4 @@
-// What CUDA's libraries answer, as errors of ours.
+// Turns the answers of CUDA's libraries into our errors.
 #pragma once
 
 #include <string_view>
@@ -11,13 +11,13 @@
 
 namespace starling::compute::cuda {
 
-/// `what` says what was tried: "copying to the GPU".
+/// `what` names the attempt: "copying to the GPU".
 [[nodiscard]] base::Status checked(cudaError_t answer, std::string_view what);
 [[nodiscard]] base::Status checked(cublasStatus_t answer, std::string_view what);
-/// With cuDNN's own last words.
+/// Includes cuDNN's own last message.
 [[nodiscard]] base::Status checked(cudnnStatus_t answer, std::string_view what);
 
-/// Calls `free` on what it owns.
+/// A deleter that calls kFree.
 template <auto kFree>
 struct Freed {
   template <class T>

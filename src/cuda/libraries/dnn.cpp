@@ -17,12 +17,12 @@ using base::Status;
 
 namespace {
 
-/// So much work space any convolution may have.
+/// Any convolution may have this much work space.
 constexpr std::int64_t kWorkspaceFree = std::int64_t{256} << 20;
 /// Engines for bfloat16 fill channels up to a multiple of 8: copies of x and y.
 constexpr std::int64_t kWorkspaceCopies = 2;
 constexpr std::size_t kEnginesMax = 64;
-/// What may be loaded: as meson.build has it of the headers.
+/// The oldest version that may be loaded: the same as meson.build's for the headers.
 constexpr std::size_t kVersionMin = 91100;
 static_assert(CUDNN_VERSION >= kVersionMin);
 
@@ -36,7 +36,7 @@ std::string words_of_version(std::size_t number) {
   return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
 }
 
-/// One of a convolution's.
+/// One of a convolution's tensors.
 DnnDescriptor tensor(std::int64_t number, std::initializer_list<std::size_t> sides,
                      const Convolution& c) {
   DnnShape::Sides made{};
@@ -132,8 +132,8 @@ std::int64_t workspace_max(const Convolution& c) {
   return std::max(kWorkspaceFree, kWorkspaceCopies * static_cast<std::int64_t>(bytes));
 }
 
-/// Of an engine that cuDNN did not make ready: whether that is a failure, or for want of something
-/// on this machine, and not for what was asked of it.
+/// If cuDNN could not prepare an engine: whether that is a failure, or something is missing on this
+/// machine, and the request is not the cause.
 bool is_failure(cudnnStatus_t answer) {
   switch (answer) {
     case CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER:
@@ -146,8 +146,8 @@ bool is_failure(cudnnStatus_t answer) {
   }
 }
 
-/// Whether an engine adds up in single precision, and always the same: of rounded tensors tensor
-/// cores do, of others they round.
+/// Whether an engine sums in single precision, and repeatably: tensor cores do for rounded tensors,
+/// but round others.
 Result<bool> is_exact(const DnnDescriptor& choice, bool rounded) {
   DnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   std::int64_t count = 0;
@@ -175,7 +175,7 @@ Result<bool> is_exact(const DnnDescriptor& choice, bool rounded) {
 Result<Dnn> Dnn::create(cudaStream_t stream, int device) {
   if (const std::size_t version = cudnnGetVersion(); version < kVersionMin) {
     return fail(ErrorCode::device,
-                "cuDNN {} is what the loader finds, and {} or newer is needed: install that, or "
+                "the loader finds cuDNN {}, but {} or newer is needed: install that, or "
                 "set train.device to \"cpu\"",
                 words_of_version(version), words_of_version(kVersionMin));
   }
@@ -234,7 +234,7 @@ Dnn::Found Dnn::best_plan(const DnnDescriptor& graph, bool rounded,
   return std::move(search.beyond);
 }
 
-// The first of the engines that cuDNN proposes, best first, that will do.
+// The first suitable engine of those that cuDNN proposes, best first.
 Dnn::Found Dnn::first_plan(const DnnDescriptor& graph, cudnnBackendHeurMode_t mode,
                            Search& search) const {
   DnnDescriptor adviser(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -265,7 +265,7 @@ Dnn::Found Dnn::first_plan(const DnnDescriptor& graph, cudnnBackendHeurMode_t mo
   return std::optional<DnnPlan>{};
 }
 
-// Nothing: another engine may do.
+// Nothing: another engine may be suitable.
 Dnn::Found Dnn::refused(cudnnStatus_t answer, std::string_view what, Search& search) {
   if (is_failure(answer) && !search.failed) search.failed = checked(answer, what).error();
   return std::optional<DnnPlan>{};
@@ -279,7 +279,7 @@ Dnn::Found Dnn::plan_of(const DnnDescriptor& choice, Search& search) const {
   } else {
     plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle_.get());
   }
-  // An engine may turn out not to take these sides: then the next one is asked.
+  // An engine may turn out not to take these sides: then the next one is tried.
   const cudnnStatus_t answer = plan.finish();
   if (answer != CUDNN_STATUS_SUCCESS) return refused(answer, "preparing an engine", search);
   std::int64_t bytes = 0;

@@ -1,7 +1,7 @@
 // Convolutions and attention by cuDNN's graph interface, through its backend calls: graphs of one
 // operation and of some twenty that an engine does as one. Sums are in single precision (no TF32);
-// a convolution's tensors too, or all three in bfloat16: cuDNN 9 has no engine that would take
-// bfloat16 and give float32. Attention is in bfloat16.
+// a convolution's tensors are, too, or all three are in bfloat16: cuDNN 9 has no engine that takes
+// bfloat16 and gives float32. Attention is in bfloat16.
 #pragma once
 
 #include <cstddef>
@@ -19,50 +19,50 @@
 
 namespace starling::compute::cuda {
 
-/// How cuDNN does a graph. It has no addresses: calls of the same sizes share it.
+/// cuDNN's plan for a graph. It has no addresses: calls of the same sizes share it.
 struct DnnPlan {
   DnnDescriptor descriptor;
   std::size_t workspace = 0;  ///< bytes
 };
 
-/// A convolution with its engine; its addresses stay.
+/// A convolution with its engine; its addresses do not change.
 struct DnnConvolution {
   Convolution convolution;
   std::shared_ptr<const DnnPlan> plan;
   std::size_t workspace = 0;  ///< bytes
 };
 
-/// An attention with its engine; its addresses stay.
+/// An attention with its engine; its addresses do not change.
 struct DnnAttention {
   FusedAttention attention;
   std::shared_ptr<const DnnPlan> plan;
   std::size_t workspace = 0;  ///< bytes
 };
 
-/// A tensor's number in a graph, and where it lies.
+/// A tensor's number in a graph, and its address.
 struct DnnAddress {
   std::int64_t number = 0;
   const void* data = nullptr;
 };
 
-/// cuDNN as one queue uses it: made by it, on its thread, for its stream, and gone before that is.
+/// cuDNN for one queue: made by the queue, on its thread, for its stream, and destroyed before the
+/// stream.
 class Dnn {
  public:
   /// On GPU number `device`. Error: cuDNN is too old, or does not start.
   [[nodiscard]] static base::Result<Dnn> create(cudaStream_t stream, int device);
-  /// For GPUs that are not there: prepares as for the one that cuDNN's JSON describes, of this
-  /// compute capability (its first number), and cannot run.
+  /// Without a GPU: prepares as for the one that cuDNN's JSON describes, with this compute
+  /// capability (its first number), and cannot run.
   [[nodiscard]] static base::Result<Dnn> create_for(const std::string& device_json, int capability);
 
   /// Chooses an engine that rounds no more than the tensors' type does (no transforms) and gives
-  /// the same bits each time; nothing where cuDNN has none. Error (ErrorCode::device): none of
-  /// those that it has could be made ready, for one of them failed, or lacks a library or a driver.
-  /// Which engine that is, sizes, type and kind decide: cuDNN is asked the first time that these
-  /// are seen.
+  /// the same bits each time; nothing if cuDNN has none. Error (ErrorCode::device): cuDNN has
+  /// engines, but none could be prepared, because one failed, or lacks a library or a driver.
+  /// Sizes, type and kind determine the engine: cuDNN is asked the first time that these are seen.
   [[nodiscard]] base::Result<std::optional<DnnConvolution>> prepare(const Convolution& convolution);
-  /// As above. The first time takes a second: engines of attention are compiled.
+  /// Like the above. The first time takes a second: engines of attention are compiled.
   [[nodiscard]] base::Result<std::optional<DnnAttention>> prepare(const FusedAttention& attention);
-  /// `workspace` has at least the bytes that prepare asked for.
+  /// `workspace` has at least the bytes that prepare() requested.
   [[nodiscard]] base::Status run(const DnnConvolution& convolution, void* workspace) const;
   [[nodiscard]] base::Status run(const DnnAttention& attention, void* workspace) const;
 
@@ -72,27 +72,27 @@ class Dnn {
   Dnn(Handle handle, std::optional<DnnDescriptor> device, int capability)
       : handle_(std::move(handle)), device_(std::move(device)), capability_(capability) {}
 
-  /// A search for an engine, of those that cuDNN proposes for a graph.
+  /// A search for an engine among those that cuDNN proposes for a graph.
   struct Search {
-    bool rounded = false;  ///< of bfloat16, tensor cores will do
+    bool rounded = false;  ///< bfloat16: tensor cores are suitable
     std::int64_t workspace_max = 0;
-    std::optional<DnnPlan> beyond;      ///< of those with more work space the one with the least
-    std::optional<base::Error> failed;  ///< the first failure, told where nothing is found
+    std::optional<DnnPlan> beyond;      ///< the least of those with more work space
+    std::optional<base::Error> failed;  ///< the first failure, reported if nothing is found
   };
   using Found = base::Result<std::optional<DnnPlan>>;
 
-  /// The first engine that will do; where there is none within the limit, the smallest beyond.
+  /// The first suitable engine; if there is none within the limit, the smallest beyond it.
   [[nodiscard]] Found best_plan(const DnnDescriptor& graph, bool rounded,
                                 std::int64_t workspace_max) const;
   [[nodiscard]] Found first_plan(const DnnDescriptor& graph, cudnnBackendHeurMode_t mode,
                                  Search& search) const;
-  /// Nothing, where the engine does not take the graph.
+  /// Nothing if the engine does not take the graph.
   [[nodiscard]] Found plan_of(const DnnDescriptor& choice, Search& search) const;
   [[nodiscard]] static Found refused(cudnnStatus_t answer, std::string_view what, Search& search);
   [[nodiscard]] base::Status execute(const DnnDescriptor& plan, std::span<const DnnAddress> tensors,
                                      void* workspace, std::string_view what) const;
 
-  // What prepare has found before; no plan: there is no engine.
+  // Earlier results of prepare(); no plan: there is no engine.
   struct KnownConvolution {
     Convolution sizes;  ///< without addresses
     std::shared_ptr<const DnnPlan> plan;

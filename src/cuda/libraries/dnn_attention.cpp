@@ -1,5 +1,5 @@
-// Attention as a graph for cuDNN: the operations in the form and order in which its engines for
-// fused attention look for them (flash attention, Dao, arXiv:2307.08691).
+// Attention as a graph for cuDNN: the operations in the form and order that its engines for fused
+// attention expect (flash attention, Dao, arXiv:2307.08691).
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -19,21 +19,21 @@ using base::Status;
 
 namespace {
 
-/// Features of a head: so that rows of bfloat16 are aligned.
+/// Features of a head are a multiple of this, so that rows of bfloat16 are aligned.
 constexpr std::size_t kSizeStep = 8;
-/// And at most so many: forward, and backward on GPUs of the capability that has engines for it.
+/// The most features of a head: forward, and backward on GPUs whose capability has engines for it.
 constexpr std::size_t kSizeMax = 256;
 constexpr int kCapabilityOfLargeHeads = 9;
 constexpr std::size_t kSizeMaxBackward = 128;  ///< on others
-/// Before this version backward makes mistakes in a last block of positions that is not full (9.15
-/// and older), or may read work space that nothing was written to.
+/// Before this version, backward makes mistakes in a last block of positions that is not full (9.15
+/// and older), or may read work space that was never written.
 constexpr std::size_t kVersionOfPartBlocks = 91800;
 constexpr std::size_t kBlock = 128;
-/// From this capability on backward is not repeatable without engines that are asked for by number.
+/// From this capability on, backward is only repeatable with engines that are requested by number.
 constexpr int kCapabilityOfNumberedEngines = 10;
-/// Where our part of the work space starts behind cuDNN's.
+/// The alignment of our part of the work space, after cuDNN's.
 constexpr std::size_t kWorkspaceAlignment = 256;
-/// Whatever it takes is less than the scores that attention would take without an engine.
+/// No limit: it is always less than the scores that attention would take without an engine.
 constexpr std::int64_t kWorkspaceMax = std::numeric_limits<std::int64_t>::max();
 
 /// Numbers of the tensors that have addresses.
@@ -44,7 +44,7 @@ enum Number : std::int64_t {
   kResult,
   kLogSums,
   kScale,
-  kHidden,  ///< what a score is that a query does not see
+  kHidden,  ///< the score of a key that a query does not see
   kResultGradient,
   kQueryGradient,
   kKeyGradient,
@@ -72,7 +72,7 @@ class AttentionGraph {
 
   static std::int64_t side(std::size_t value) { return static_cast<std::int64_t>(value); }
 
-  /// A matrix a head, of some of the `width` features of each position.
+  /// One matrix per head, of some of the `width` features of each position.
   [[nodiscard]] DnnShape of_rows(std::int64_t heads, std::int64_t width) const {
     return {{samples_, heads, positions_, size_}, {positions_ * width, size_, width, 1}};
   }
@@ -80,7 +80,7 @@ class AttentionGraph {
   [[nodiscard]] DnnShape queries() const { return of_rows(heads_, in()); }
   [[nodiscard]] DnnShape keys() const { return of_rows(kv_heads_, in()); }
   [[nodiscard]] DnnShape results() const { return of_rows(heads_, heads_ * size_); }
-  /// Of tensors inside of the graph.
+  /// The shape of tensors inside the graph.
   [[nodiscard]] DnnShape matrices() const {
     return DnnShape::dense({samples_, heads_, positions_, size_});
   }
@@ -103,7 +103,7 @@ class AttentionGraph {
   DnnGraphBuilder graph_{"describing attention"};
 };
 
-// The scores of keys behind a query's position are replaced.
+// Replaces the scores of keys after a query's position.
 AttentionGraph::Tensor AttentionGraph::hide_later(Tensor from) {
   const Tensor row = graph_.inside(scores(), CUDNN_DATA_INT32);
   const Tensor column = graph_.inside(scores(), CUDNN_DATA_INT32);
@@ -137,7 +137,7 @@ void AttentionGraph::forward() {
   graph_.multiply(weight, value, graph_.outside(kResult, results()));
 }
 
-// dK and dV: products with the transpose of what scores have become, added up over the heads that
+// dK and dV: products with the transpose of the transformed scores, summed over the heads that
 // share a key.
 void AttentionGraph::gather(Tensor weights, Tensor from, Tensor to) {
   const Tensor columns = graph_.inside(scores().transposed(), CUDNN_DATA_BFLOAT16);
@@ -177,8 +177,9 @@ void AttentionGraph::backward() {
   gradient = like_scores(CUDNN_POINTWISE_MUL, {gradient, weight});
   gradient = like_scores(CUDNN_POINTWISE_MUL, {gradient, scale});
   gather(gradient, query, graph_.outside(kKeyGradient, keys()));
-  // Straight into the result, not first into sums of float32: those would be added up in whatever
-  // order blocks finish, this form of the engines keeps the gradient of scores in work space.
+  // Directly into the result, not first into sums of float32: those would be summed in the order in
+  // which blocks happen to finish; this form of the engines keeps the gradient of scores in work
+  // space.
   const Tensor key_rows = graph_.inside(keys(), CUDNN_DATA_BFLOAT16);
   graph_.transpose(key, key_rows);
   graph_.multiply(gradient, key_rows, graph_.outside(kQueryGradient, queries()));

@@ -1,4 +1,4 @@
-// cuDNN's graphs, through its backend calls: tensors, operations, and what they make together.
+// cuDNN's graphs, through its backend calls: tensors, operations, and graphs of them.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace starling::compute::cuda {
 
-/// One of cuDNN's descriptors. The first call that fails is remembered, and later ones do nothing:
-/// finish() tells.
+/// One of cuDNN's descriptors. The first failed call is remembered, and later ones do nothing:
+/// finish() reports it.
 class DnnDescriptor {
  public:
   explicit DnnDescriptor(cudnnBackendDescriptorType_t type);
@@ -46,7 +46,7 @@ class DnnDescriptor {
   cudnnStatus_t status_ = CUDNN_STATUS_SUCCESS;
 };
 
-/// Of a tensor: its sides, and how many elements neighbours along each lie apart.
+/// A tensor's sides, and the distance in elements between neighbours along each.
 struct DnnShape {
   using Sides = std::array<std::int64_t, 4>;
 
@@ -57,27 +57,27 @@ struct DnnShape {
   [[nodiscard]] static DnnShape dense(const Sides& sides) {
     return {sides, {sides[1] * sides[2] * sides[3], sides[2] * sides[3], sides[3], 1}};
   }
-  /// The same sides, the second of which comes last in memory.
+  /// The same sides, with the second one last in memory.
   [[nodiscard]] static DnnShape channels_last(const Sides& sides) {
     return {sides, {sides[1] * sides[2] * sides[3], 1, sides[3] * sides[1], sides[1]}};
   }
-  /// The last two sides change places; in memory nothing does.
+  /// Swaps the last two sides; nothing moves in memory.
   [[nodiscard]] DnnShape transposed() const;
 };
 
-/// Bytes: less than what plans give, and what engines ask for.
+/// Bytes: less than the alignment of plans, and enough for engines.
 inline constexpr std::int64_t kDnnAlignment = 16;
 
 /// A tensor of a graph, not finished yet. `alignment` of its address is in bytes.
 [[nodiscard]] DnnDescriptor dnn_tensor(std::int64_t number, const DnnShape& shape,
                                        cudnnDataType_t type,
                                        std::int64_t alignment = kDnnAlignment);
-/// `handle` may be null: for a device that is not there.
+/// `handle` may be null, without a device.
 [[nodiscard]] base::Result<DnnDescriptor> dnn_graph(const std::vector<DnnDescriptor>& operations,
                                                     cudnnHandle_t handle, std::string_view what);
 
-/// A graph of several operations in the making. Tensors outside of it have numbers below
-/// kFirstInside. The first call that fails is remembered, and finish() tells.
+/// Builds a graph of several operations. Tensors outside of it have numbers below kFirstInside. The
+/// first failed call is remembered, and finish() reports it.
 class DnnGraphBuilder {
  public:
   /// Its place among the graph's tensors.
@@ -86,13 +86,13 @@ class DnnGraphBuilder {
 
   static constexpr std::int64_t kFirstInside = 1000;
 
-  /// `what` it describes, for errors.
+  /// `what` names the graph in errors.
   explicit DnnGraphBuilder(std::string what) : what_(std::move(what)) {}
 
   Tensor outside(std::int64_t number, const DnnShape& shape) {
     return add(dnn_tensor(number, shape, CUDNN_DATA_BFLOAT16));
   }
-  /// Of floats, which may start anywhere: a batch's part has whatever count of them.
+  /// A tensor of floats, which may start anywhere: a part of a batch has any number of them.
   Tensor outside_floats(std::int64_t number, const DnnShape& shape) {
     return add(dnn_tensor(number, shape, CUDNN_DATA_FLOAT, sizeof(float)));
   }
@@ -102,7 +102,7 @@ class DnnGraphBuilder {
     made.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, true);
     return add(std::move(made));
   }
-  /// One without memory.
+  /// A tensor without memory.
   Tensor inside(const DnnShape& shape, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
     DnnDescriptor made = dnn_tensor(next_++, shape, type);
     made.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, true);
@@ -115,7 +115,7 @@ class DnnGraphBuilder {
   void index(std::int64_t axis, Tensor like, Tensor to);
   void reduce(cudnnReduceTensorOp_t how, Tensor from, Tensor to);
   void multiply(Tensor left, Tensor right, Tensor to);
-  /// `to` has the last two sides of `from` the other way round.
+  /// `to` has the last two sides of `from` swapped.
   void transpose(Tensor from, Tensor to);
 
   [[nodiscard]] base::Result<DnnDescriptor> finish(cudnnHandle_t handle);

@@ -1,15 +1,15 @@
-// When something that found no memory is tried again.
+// Decides when an attempt that found no memory is repeated.
 #pragma once
 
 namespace starling::compute::cuda {
 
-/// Memory comes and goes with links, and asking for it takes time: what is wanted in each step, or
-/// part of one, is tried again after so many of them.
+/// Memory comes and goes with links, and a request for it takes time: an attempt that is due in
+/// each step, or part of one, is repeated only after a number of them.
 class Retry {
  public:
   static constexpr int kSteps = 100;
 
-  /// Asked each time that it is wanted.
+  /// Call this each time that the attempt is due.
   [[nodiscard]] bool is_due() noexcept { return left_ == 0 || --left_ == 0; }
   void failed() noexcept { left_ = kSteps; }
 

@@ -55,7 +55,7 @@ ArenaPlan Plan::arena() const {
       lives[i].first = 0;
       lives[i].last = now_;
     } else if (lives[i].first == kNever) {
-      lives[i] = {0, 0, 0};  // reserved and never needed
+      lives[i] = {0, 0, 0};  // reserved but never needed
     }
   }
   return plan_arena(lives);

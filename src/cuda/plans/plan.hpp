@@ -1,4 +1,4 @@
-// A network's calls in order, and the memory that they work in: all host side, without CUDA.
+// A network's calls in order, and their memory: all on the host, without CUDA.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace starling::compute::cuda {
 
-/// Every buffer and every tensor starts at a multiple of this: what cuBLAS and cuDNN like best.
+/// Every buffer and every tensor starts at a multiple of this, which is best for cuBLAS and cuDNN.
 inline constexpr std::size_t kAlignment = 256;
 
-/// Gives out offsets in a block of memory, each aligned, one behind the other.
+/// Gives out offsets in a block of memory, each aligned, one after another.
 class OffsetAllocator {
  public:
-  /// The offset of `count` more of them, bytes.
+  /// The offset in bytes of `count` more of them.
   template <class T>
   std::size_t add(std::size_t count) {
     const std::size_t at = bytes_;
@@ -43,13 +43,13 @@ struct Value {
   std::size_t count = 0;
   bool rounded = false;  ///< these are bfloat16, all of the buffer
   bool last = false;     ///< of images: channels come last (NHWC)
-  /// Of a matrix with gaps behind its rows, which count; 0: there are none.
+  /// For a matrix with gaps after its rows, which are included; 0: no gaps.
   std::size_t stride = 0;
 
   friend bool operator==(const Value&, const Value&) = default;
 };
 
-/// A piece of one of the caller's flat vectors, and where it lies in the device's copy of it.
+/// A piece of one of the caller's flat vectors, and its place in the device's copy.
 struct Segment {
   std::size_t host = 0;    ///< elements
   std::size_t device = 0;  ///< elements, a multiple of the alignment
@@ -59,7 +59,7 @@ struct Segment {
 /// The device's copy of a flat vector: the same tensors in the same order, each one aligned.
 struct Layout {
   std::vector<Segment> segments;
-  std::size_t count = 0;  ///< elements with the gaps
+  std::size_t count = 0;  ///< elements, including the gaps
 };
 
 [[nodiscard]] Layout aligned_layout(const std::vector<Tensor>& tensors);
@@ -100,8 +100,8 @@ struct Call {
 };
 
 /// `training` turns the input into totals and a gradient, `evaluation` into outputs and totals.
-/// Both work in one arena. A buffer lives from the first call that touches it to the last, a
-/// lasting one always: the host writes and reads those between runs.
+/// Both work in one arena. A buffer lives from the first call that touches it to the last; a
+/// lasting buffer always lives: the host writes and reads it between runs.
 class Plan {
  public:
   [[nodiscard]] Value add(std::size_t count);
@@ -122,16 +122,16 @@ class Plan {
   Layout parameter_layout;
   Layout buffer_layout;
   Value parameters;  ///< the layouts' copies
-  Value gradient;    ///< as parameters
+  Value gradient;    ///< like parameters
   Value buffers;
   Value step;           ///< a StepState
   Value totals;         ///< a Totals
   Value input;          ///< batch samples, or tokens (int32)
-  Value sorted_tokens;  ///< of a graph of tokens: those of the step, ascending (int32)
-  Value token_places;   ///< where each lies in the batch (int32)
+  Value sorted_tokens;  ///< for a graph of tokens: the step's tokens, ascending (int32)
+  Value token_places;   ///< each token's place in the batch (int32)
   Value labels;         ///< int32; or empty
   Value targets;        ///< or empty
-  Value outputs;        ///< of evaluation; until anything else runs
+  Value outputs;        ///< of evaluation; valid until anything else runs
 
  private:
   static constexpr std::size_t kNever = ~std::size_t{0};

@@ -10,7 +10,7 @@ namespace starling::compute::cuda {
 
 namespace {
 
-/// Floats that a structure takes.
+/// The number of floats that a structure takes.
 template <class T>
 constexpr std::size_t kFloatsOf = (sizeof(T) + sizeof(float) - 1) / sizeof(float);
 
@@ -89,7 +89,7 @@ Planner::Made Planner::make_outputs_gradient() {
   const std::size_t rows = rows_of(op_at(last).out);
   const std::size_t width = columns_of(op_at(last).out);
   Made made{.exact = {}, .rounded = make_rows(rows, width, true)};
-  // A bias' gradient adds up what may nearly cancel.
+  // A bias's gradient sums values that may nearly cancel.
   const bool has_bias = std::get<Linear>(op_at(last).kind).bias != kNoTensor;
   if (has_bias) made.exact = make_rows(rows, width, false);
   return made;
@@ -175,7 +175,7 @@ void Planner::backward(const Value& outputs_gradient) {
   for (std::size_t i = 0; i < written_.size(); ++i) ASSERT(written_[i], "all tensors are used");
 }
 
-// Adds to what is known of the gradient of an op's input.
+// Adds a part to the gradient of an op's input.
 void Planner::give(std::size_t op, const Gradient& gradient, std::size_t input) {
   const ValueId value = op_at(op).inputs[input];
   if (!flow_.needs_gradient(value)) return;
@@ -209,7 +209,7 @@ Planner::Gradient Planner::add_up(std::size_t op, const Gradient& one, const Gra
   return {to};
 }
 
-// Where a batch norm has done the ReLU, it also sees to it on the way back.
+// If a batch norm has done the ReLU, it also handles it on the way back.
 bool Planner::is_done_by_norm(std::size_t op) const {
   const ValueId input = op_at(op).inputs.front();
   return input != kGraphInput && std::holds_alternative<Activation>(op_at(op).kind) &&
@@ -271,7 +271,7 @@ void Planner::backward_of(std::size_t op, const Dropout& dropout, const Gradient
   give(op, {result});
 }
 
-// The same elements on the way there and back: op and step decide them.
+// The same elements forward and backward: op and step determine them.
 void Planner::drop(std::size_t op, const Dropout& dropout, const Value& from, const Made& to) {
   kernel(op, {from, to.first(), to.second()}, from.count,
          [=, step = plan_.step, rate = dropout.rate](const Addresses& at) -> Kernel {
@@ -349,7 +349,7 @@ void Planner::product(std::size_t op, const Rows& left, const Rows& right, const
        });
 }
 
-// No op writes to what it has rounded: what it makes in place it makes before.
+// No op writes to a value after rounding it: results in place are made before.
 Value Planner::factor(std::size_t op, const Rows& rows) {
   const Value value = rows.value;
   const std::size_t width = rows.width;
@@ -376,7 +376,7 @@ Value Planner::factor(std::size_t op, const Rows& rows) {
   return copy;
 }
 
-// Parameters stay as they are from forward to the end of backward.
+// Parameters do not change from forward to the end of backward.
 void Planner::remember(const Value& value, const Value& copy) {
   const bool stays = training_ && value.buffer == plan_.parameters.buffer;
   (stays ? twins_ : rounded_).emplace_back(value, copy);
@@ -424,7 +424,7 @@ Value Planner::shorter(const Value& value) const {
   return twin == twins_.end() ? value : twin->second;
 }
 
-// Whether forward hands its source on, or what is the same in either form.
+// Whether forward passes its source on, or a value that is the same in either form.
 bool Planner::passes_on(std::size_t op) const {
   const auto& kind = op_at(op).kind;
   const ValueId input = op_at(op).inputs.front();
@@ -536,7 +536,7 @@ Value Planner::taken(std::size_t op, std::size_t input) {
   const ValueId from = op_at(op).inputs[input];
   const Value value = from == kGraphInput ? plan_.input : values_[from];
   const bool last = works_last(op);
-  // A copy in another layout that is for convolutions may be rounded at once.
+  // A copy in another layout for convolutions may be rounded at once.
   const bool is_factor = last && std::holds_alternative<Conv2d>(op_at(op).kind);
   const bool rounded = value.rounded ? reads_rounded(op) : is_factor && !value.last;
   return formed(op, value, rounded, last, op_at(op).in);

@@ -1,4 +1,4 @@
-// From a graph to a plan: which work, in which order, on which buffers.
+// From a graph to a plan: the work, its order, and its buffers.
 #pragma once
 
 #include <cstddef>
@@ -16,37 +16,37 @@
 
 namespace starling::compute::cuda {
 
-/// How much attention may use for the scores of the samples that it treats together.
+/// The most bytes of scores for the samples that attention handles together.
 inline constexpr std::size_t kScoreBytes = std::size_t{512} << 20;
 
-/// Builds one Plan. Images are NCHW, with bfloat16 NHWC where ops know that (works_last);
+/// Builds one Plan. Images are NCHW, with bfloat16 NHWC for ops that support it (works_last);
 /// everything else is plain.
 class Planner {
  public:
-  /// As Queue::fuses.
+  /// Like Queue::fuses.
   using Fuses = std::function<bool(const FusedAttention&)>;
 
-  /// With `rounds` the factors of products are rounded to bfloat16.
+  /// With `rounds`, the factors of products are rounded to bfloat16.
   Planner(const Graph& graph, std::uint32_t batch, bool rounds, Fuses fuses,
           std::size_t score_bytes = kScoreBytes);
 
   [[nodiscard]] Plan plan();
 
  private:
-  /// What forward leaves for backward, one per op.
+  /// Forward's values for backward, one per op.
   struct Saved {
     Value source;
     Value result;
-    Value extra;  ///< max_pool2d: which element of each window is the largest; norms: figures;
-                  ///< a fused attention: log_sums, and its source is rounded
+    Value extra;  ///< max_pool2d: number of each window's largest element; norms: figures; a fused
+                  ///< attention: log_sums, and its source is rounded
   };
   /// The gradient of an op's result. A shared one may not be written to.
   struct Gradient {
     Value value;
     bool shared = false;
-    std::optional<Value> also;  ///< what is still to be added; of ops that do that themselves
+    std::optional<Value> also;  ///< still to be added, for ops that do that themselves
   };
-  /// In which forms a value is wanted.
+  /// The forms in which a value is needed.
   struct Forms {
     bool exact = false;
     bool rounded = false;
@@ -56,11 +56,11 @@ class Planner {
     std::optional<Value> exact;
     std::optional<Value> rounded;
 
-    /// In the form that it has.
+    /// In its present form.
     [[nodiscard]] static Made of(const Value& value) {
       return value.rounded ? Made{{}, value} : Made{value, {}};
     }
-    /// One that is there; and the other one, if that is.
+    /// A form that exists; and the other form, if it exists.
     [[nodiscard]] const Value& first() const { return exact ? *exact : *rounded; }
     [[nodiscard]] const Value& second() const { return rounded ? *rounded : *exact; }
     [[nodiscard]] FloatsTo at(const Addresses& addresses) const {
@@ -68,17 +68,17 @@ class Planner {
               rounded ? addresses.at<std::uint16_t>(*rounded) : nullptr};
     }
   };
-  /// A batch norm whose result only a sum takes, which makes it.
+  /// A batch norm whose result only a sum takes, and computes itself.
   struct Unfinished {
     Value source;
     Value figures;
   };
-  /// Rotary positions of an attention op; counts of 0 without.
+  /// Rotary positions of an attention op; counts of 0 without them.
   struct RotaryTables {
     Value cosines;
     Value sines;
   };
-  /// What attention's products work on: a matrix a head.
+  /// The factors of attention's products: one matrix per head.
   struct Heads {
     Value query;
     Value key;
@@ -131,17 +131,18 @@ class Planner {
   void backward_of(std::size_t op, const MaxPool2d& pool, const Gradient& gradient);
   void backward_of(std::size_t op, const AveragePool2d& pool, const Gradient& gradient);
   void backward_of(std::size_t op, const GlobalAveragePool& pool, const Gradient& gradient);
-  /// What `what.kind` says is written comes from the other two; it is rounded where the plan is.
+  /// `what.kind` says which tensor is computed from the other two; it is rounded if the plan
+  /// rounds.
   void convolve(std::size_t op, const Convolution& what, const Value& x, const Value& w,
                 const Value& y);
-  /// Whether the op behind a batch norm can normalise what it reads.
+  /// Whether the op after a batch norm can do the normalisation itself.
   [[nodiscard]] bool is_left_to_sum(std::size_t op) const;
   Value normalise(std::size_t op, const Channels& channels, const Value& source,
                   const Value& figures);
   void sum_normalised(std::size_t op, const Unfinished& a, const Value& b,
                       const std::optional<Unfinished>& other, const Made& to);
   [[nodiscard]] Convolution convolution_of(std::size_t op, const Conv2d& conv) const;
-  /// A kernel that sums up the chunks of a batch's channels, and one that joins these sums.
+  /// A kernel that sums the chunks of a batch's channels, and one that joins these sums.
   void kernel_of_chunks(std::size_t op, std::initializer_list<Value> touched,
                         const Channels& channels, MakeKernel make);
   void kernel_of_channels(std::size_t op, std::initializer_list<Value> touched,
@@ -168,16 +169,16 @@ class Planner {
   void backward_rows(std::size_t op, const Gradient& gradient, std::size_t weight, std::size_t bias,
                      bool centred);
   [[nodiscard]] bool is_factor_of_branch(std::size_t norm) const;
-  /// The Add behind a linear layer that its product can do: what it adds to is there.
+  /// The Add after a linear layer that its product can do: the other term exists.
   struct Behind {
     std::size_t add;
     Value other;
   };
   [[nodiscard]] std::optional<Behind> add_behind(std::size_t op) const;
-  /// Whether the op is a linear layer that makes logits, and the plan rounds: rows of these, and of
-  /// their gradient, which is bfloat16, begin stride_of their number apart.
+  /// Whether the op is a linear layer that makes logits, and the plan rounds: then rows of logits,
+  /// and of their gradient, which is bfloat16, begin stride_of their number apart.
   [[nodiscard]] bool is_head(std::size_t op) const;
-  /// What ColumnSums reads, and where its sums go.
+  /// The sources of ColumnSums, and the targets of its sums.
   struct Columns {
     std::size_t rows;
     std::size_t columns;
@@ -202,7 +203,7 @@ class Planner {
                                         std::size_t samples) const;
   [[nodiscard]] static HeadSides sides_of(const AttentionSizes& sizes, const RotaryTables& rotary,
                                           const Addresses& at);
-  /// So that a part's scores, of so many bytes each, are not too large.
+  /// Parts whose scores, with this many bytes per sample, are not too large.
   [[nodiscard]] std::vector<Part> parts_of(std::size_t op, const Attention& attention,
                                            std::size_t bytes) const;
 
@@ -218,35 +219,35 @@ class Planner {
   /// A kernel over `count` elements or rows.
   void kernel(std::size_t op, std::initializer_list<Value> touched, std::size_t count,
               MakeKernel make, std::size_t width = 0);
-  /// A factor of a product. Where it is a matrix without gaps, with the width of its rows: rounded
-  /// ones begin at multiples of 16 bytes, as tensor cores' fast kernels want them.
+  /// A factor of a product. For a matrix without gaps, with the width of its rows: rounded rows
+  /// begin at multiples of 16 bytes, as tensor cores' fast kernels require.
   struct Rows {
     // NOLINTNEXTLINE(google-explicit-constructor): most factors are whole values
     Rows(const Value& matrix, std::size_t row = 0, std::size_t rows = 0)
         : value(matrix), width(row), height(rows) {}
     Value value;
     std::size_t width;
-    std::size_t height;  ///< rows that a copy has at least: those behind the matrix are zeros
+    std::size_t height;  ///< least rows of a copy: those after the matrix are zeros
   };
-  /// A product as `make` describes it, of factors without gaps; they are rounded where the plan
-  /// says so. `beside` is read, too.
+  /// A product described by `make`, with factors without gaps; they are rounded if the plan rounds.
+  /// `beside` is read, too.
   void product(std::size_t op, const Rows& left, const Rows& right, const Value& result,
                MakeGemm make, const std::optional<Value>& beside = {});
-  /// What products take for `rows`: itself, or a copy in bfloat16, the same one for the same value
-  /// until another op is planned, or for good where what is copied stays as it is. Rows of a width
-  /// begin stride_of(width) elements apart.
+  /// The factor for `rows`: itself, or a copy in bfloat16. The same value gets the same copy until
+  /// another op is planned, or forever if the value does not change. Rows of a width begin
+  /// stride_of(width) elements apart.
   Value factor(std::size_t op, const Rows& rows);
-  /// What backward gets in its place, where one copy does for both.
+  /// The value that backward gets instead, if one copy suits both.
   Value kept_factor(std::size_t op, const Rows& rows);
   [[nodiscard]] Value shorter(const Value& value) const;
   [[nodiscard]] bool passes_on(std::size_t op) const;
-  /// That `copy` is another form of the value, until another op is planned or for good.
+  /// Remembers that `copy` is another form of the value, until another op is planned or forever.
   void remember(const Value& value, const Value& copy);
-  /// The value in this form and layout; `image`: its shape, which tells what the layouts are.
+  /// The value in this form and layout; `image`: its shape, which determines the layouts.
   Value formed(std::size_t op, const Value& value, bool rounded, bool last, const Shape& image);
   void convert(std::size_t op, const Value& from, const Value& to, std::size_t channels,
                std::size_t points);
-  /// The value in float32, in the layout that it has.
+  /// The value in float32, in its present layout.
   Value exact(std::size_t op, const Value& value);
   /// Whether the op reads and makes images whose channels come last.
   [[nodiscard]] bool works_last(std::size_t op) const;
@@ -254,45 +255,45 @@ class Planner {
     value.last = last;
     return value;
   }
-  /// In which forms those that take the result of an op in forward want it.
+  /// The forms in which forward's readers of an op's result need it.
   [[nodiscard]] Forms wanted(std::size_t op) const;
-  /// Of images whose channels come last: what adds up branches, and the mean of all points.
+  /// For images whose channels come last: whether it sums branches, or is the mean of all points.
   [[nodiscard]] bool is_sum_of_images(std::size_t op) const;
   [[nodiscard]] bool is_mean_of_images(std::size_t op) const;
-  /// Whether the op itself, or what it hands its input on to, reads it in either form.
+  /// Whether the op itself, or the op to which it passes its input on, reads it in either form.
   [[nodiscard]] bool reads_rounded(std::size_t op) const;
   [[nodiscard]] bool reads_rounded_gradient(std::size_t op) const;
-  /// Whether it is an activation, or made as these are.
+  /// Whether it is an activation, or works like one.
   [[nodiscard]] bool is_elementwise(std::size_t op) const;
   [[nodiscard]] bool is_row_norm(std::size_t op) const;
-  /// Whether it is an attention that works on what it gets, in bfloat16.
+  /// Whether it is an attention that works directly on its input, in bfloat16.
   [[nodiscard]] bool takes_heads_as_they_are(std::size_t op) const;
-  /// Whether a linear layer makes its result in bfloat16: all that reads it would round it, or is
-  /// an activation.
+  /// Whether a linear layer makes its result in bfloat16: all its readers would round it, or are
+  /// activations.
   [[nodiscard]] bool makes_rounded(std::size_t op) const;
   /// Whether a product may make the gradient of a value in bfloat16: nothing is added to it.
   [[nodiscard]] bool takes_rounded_gradient(ValueId value) const;
-  /// Whether the gradient of an op's result is nothing but a factor of products (of a linear layer
-  /// also what its bias' gradient adds up).
+  /// Whether the gradient of an op's result is only a factor of products (for a linear layer, its
+  /// bias's gradient also sums it).
   [[nodiscard]] bool is_factor_only(ValueId op) const;
-  /// An input as the op reads it.
+  /// An input in the form that the op reads.
   Value taken(std::size_t op, std::size_t input);
-  /// For what an op makes in forward, in the forms that are wanted.
+  /// Makes the values for an op's result in forward, in the needed forms.
   Made make_wanted(std::size_t op, std::size_t count);
-  /// What stands for it from then on; products find its other form.
+  /// The value that represents it from then on; products find its other form.
   Value keep(const Made& made);
   [[nodiscard]] std::size_t stride_of(std::size_t width) const {
     return rounds_ ? base::round_up(width, kRowStep) : width;
   }
   Value make(std::size_t count) { return plan_.add(count); }
-  /// For as many bfloat16.
+  /// Makes a value for `count` bfloat16.
   Value make_rounded(std::size_t count) {
     Value value = make((count + 1) / 2);
     value.count = count;
     value.rounded = true;
     return value;
   }
-  /// For what convolutions give: as many bfloat16, channels last, where the plan rounds.
+  /// Makes a value for a convolution's result: if the plan rounds, bfloat16 with channels last.
   Value make_image(std::size_t count) {
     return rounds_ ? laid(make_rounded(count), true) : make(count);
   }
@@ -303,19 +304,19 @@ class Planner {
     if (stride != width) value.stride = stride;
     return value;
   }
-  /// Where to write a gradient of the same size: itself unless it is shared.
+  /// Where to write a gradient of the same size: in place, unless it is shared.
   Value writable(const Gradient& gradient);
-  /// The same, where the result is that of an input: in bfloat16 where that is all it wants.
+  /// The same for the gradient of an input: in bfloat16 if only that is needed.
   Value writable_for(ValueId input, const Gradient& gradient);
   [[nodiscard]] Value parameter(std::size_t tensor) const;
   [[nodiscard]] Value running(std::size_t buffer) const;
-  /// Where a tensor's gradient goes; from then on it counts as written.
+  /// The place of a tensor's gradient; from then on it counts as written.
   [[nodiscard]] Value parameter_gradient(std::size_t tensor);
 
   [[nodiscard]] const Op& op_at(std::size_t op) const { return graph_.ops[op]; }
   /// Elements of the whole batch.
   [[nodiscard]] std::size_t all(const Shape& shape) const { return batch_ * elements(shape); }
-  /// Of a matrix with a row a position, or a sample.
+  /// The rows of a matrix with one row per position, or per sample.
   [[nodiscard]] std::size_t rows_of(const Shape& shape) const;
   [[nodiscard]] std::size_t columns_of(const Shape& shape) const;
 
@@ -332,7 +333,7 @@ class Planner {
   std::vector<Value> values_;
   std::vector<Saved> saved_;
   std::vector<std::pair<Value, Value>> rounded_;  ///< copies that this op has made
-  std::vector<std::pair<Value, Value>> twins_;    ///< other forms of what stays as it is
+  std::vector<std::pair<Value, Value>> twins_;    ///< other forms of values that do not change
   std::vector<std::optional<Unfinished>> unfinished_;
   std::vector<std::optional<Value>> summed_;     ///< results of Adds that a product has made
   std::vector<std::vector<std::size_t>> users_;  ///< of each op's result: ops that take it

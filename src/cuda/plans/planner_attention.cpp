@@ -1,7 +1,7 @@
 // Attention as products of matrices: scores = query key^T, their softmax, result = scores value.
-// What the queue cannot do as one call (planner_fused.cpp), and all that is not rounded.
-// The scores of all samples at once could be larger than everything else, so a few samples are
-// treated at a time; backward makes scores again, so that no call keeps any.
+// For attention that the queue cannot do as one call (planner_fused.cpp), and for all that is not
+// rounded. The scores of all samples at once could be larger than everything else, so a few samples
+// are handled at a time; backward recomputes scores, so that no call keeps any.
 #include <algorithm>
 #include <cmath>
 #include <utility>

@@ -1,7 +1,7 @@
-// Attention as one call each way, where the queue has that (FusedAttention). Queries, keys and
-// values stay where they lie, in bfloat16 as the layer before makes them, or are turned by their
-// positions and rounded. Forward leaves these and a figure for each query, so that backward makes
-// no scores again.
+// Attention as one call in each direction, if the queue has this (FusedAttention). Queries, keys
+// and values stay in place, in bfloat16 as the layer before makes them, or are rotated by their
+// positions and rounded. Forward leaves these and a figure for each query, so that backward need
+// not recompute scores.
 
 #include "cuda/plans/planner.hpp"
 
@@ -17,7 +17,7 @@ bool Planner::can_fuse(std::size_t op, const Attention& attention) const {
   return fuses(Kind::backward, parts.front().count) && fuses(Kind::backward, parts.back().count);
 }
 
-// Of backward: the queue may need work space for a part's scores, rounded.
+// For backward: the queue may need work space for a part's rounded scores.
 std::vector<Planner::Part> Planner::fused_parts_of(std::size_t op,
                                                    const Attention& attention) const {
   return parts_of(op, attention, sizeof(std::uint16_t));

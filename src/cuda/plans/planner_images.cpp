@@ -8,14 +8,14 @@ namespace starling::compute::cuda {
 
 namespace {
 
-/// `last` as the op's source is.
+/// `last`: as in the op's source.
 Channels channels_of(const Op& op, bool last) {
   return {.points = op.in.size() == 3 ? std::size_t{op.in[1]} * op.in[2] : 1,
           .channels = op.in[0],
           .last = last};
 }
 
-/// A lane has about so many points: what belongs to its channels is read once for all of them.
+/// A lane has about this many points: its channels' figures are read once for all of them.
 constexpr std::size_t kPointsOfLane = 16;
 
 Window window_of(const Op& op, std::size_t kernel, std::size_t stride, std::size_t padding) {
@@ -36,7 +36,7 @@ Window window_of(const Op& op, const AveragePool2d& pool) {
   return window_of(op, pool.kernel, pool.stride, 0);
 }
 
-/// Floats in whose place so many Ts fit.
+/// The number of floats that take the room of `count` Ts.
 template <class T>
 std::size_t floats_of(std::size_t count) {
   return count * sizeof(T) / sizeof(float);
@@ -65,7 +65,8 @@ Convolution Planner::convolution_of(std::size_t op, const Conv2d& conv) const {
   return result;
 }
 
-// Images are as they have to be; a gradient may have to be rounded, and weights laid out, too.
+// Images already have the right form; a gradient may have to be rounded, and weights to be laid
+// out, too.
 void Planner::convolve(std::size_t op, const Convolution& what, const Value& x, const Value& w,
                        const Value& y) {
   const auto side = static_cast<std::uint32_t>(what.kernel);
@@ -243,7 +244,7 @@ bool Planner::is_left_to_sum(std::size_t op) const {
   return std::holds_alternative<Add>(op_at(users_[op].front()).kind);
 }
 
-// `other` is what b has instead, where that is a norm's, too.
+// `other` is set instead if b is also a norm's result.
 void Planner::sum_normalised(std::size_t op, const Unfinished& a, const Value& b,
                              const std::optional<Unfinished>& other, const Made& to) {
   const Unfinished second = other.value_or(Unfinished{b, a.figures});

@@ -8,7 +8,7 @@ namespace starling::compute::cuda {
 
 namespace {
 
-/// Rows of a matrix that one call of a sum treats, and how many calls four columns are worth: a
+/// Rows of a matrix that one call of a sum handles, and the number of calls for four columns: a
 /// GPU's processors have room for 200,000 and more threads.
 constexpr std::size_t kRowsOfSlice = 32;
 constexpr std::size_t kSlicesMax = 512;
@@ -26,7 +26,7 @@ Value Planner::forward_of(std::size_t op, const Linear& linear, const Value& sou
   const std::size_t out = columns_of(op_at(op).out);
   const Value x = kept_factor(op, {source, in});
   saved_[op].source = x;
-  // With logits in the gaps, too: cuBLASLt has fast kernels for sides that are multiples of 8.
+  // Also with logits in the gaps: cuBLASLt has fast kernels for sides that are multiples of 8.
   const std::size_t columns = is_head(op) ? stride_of(out) : out;
   const Value weight = parameter(linear.weight);
   const bool has_bias = linear.bias != kNoTensor;
@@ -167,7 +167,7 @@ void Planner::backward_rows(std::size_t op, const Gradient& gradient, std::size_
   const std::size_t rows = source.count / width;
   std::optional<Value> dbias;
   if (bias != kNoTensor) dbias = parameter_gradient(bias);
-  // The weights' first: dx may overwrite dy.
+  // The weights' gradients first: dx may overwrite dy.
   sum_columns(op, {.rows = rows,
                    .columns = width,
                    .dy = above,
@@ -208,8 +208,8 @@ void Planner::backward_rows(std::size_t op, const Gradient& gradient, std::size_
   give(op, {keep(made)});
 }
 
-// Whether the sum of gradients that a norm is the last to add to goes on, as it is, to a layer in
-// front of an Add, as a factor, and past it.
+// Whether a norm is the last to add to a sum of gradients that then goes on unchanged, both as a
+// factor to a layer before an Add, and past that layer.
 bool Planner::is_factor_of_branch(std::size_t norm) const {
   const ValueId input = op_at(norm).inputs.front();
   if (!std::holds_alternative<Add>(op_at(input).kind)) return false;

@@ -45,7 +45,7 @@ Result<std::unique_ptr<Program>> compile(const Graph& graph, const CompileOption
   Plan plan = Planner(graph, batch, rounds, fuses, score_bytes).plan();
   if (!asked) return fail(asked.error());
   ArenaPlan arena = plan.arena();
-  // What to do about too little memory belongs to its errors; the queue knows no run file.
+  // Errors about too little memory should include advice; the queue does not know run files.
   const std::string advice = fmt::format(
       "a batch of {} samples (make train.batch smaller, or train.accumulate larger)", batch);
   const auto base = queue->reserve(arena.bytes);
@@ -117,7 +117,7 @@ std::size_t CudaProgram::memory_bytes() const noexcept {
   return runner_->memory_bytes() + (resident_ ? resident_->memory_bytes() : 0);
 }
 
-// All of evaluation's are among those of training.
+// Training's ops include all of evaluation's.
 std::vector<std::string> CudaProgram::slow_ops() const {
   return runner_->queue().plain_ops(runner_->lists().training);
 }

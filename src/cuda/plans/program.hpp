@@ -17,14 +17,14 @@
 
 namespace starling::compute::cuda {
 
-/// Compiles a graph for the queue's device. Errors: as Backend::compile.
+/// Compiles a graph for the queue's device. Errors: those of Backend::compile.
 [[nodiscard]] base::Result<std::unique_ptr<Program>> compile(const Graph& graph,
                                                              const CompileOptions& options,
                                                              std::unique_ptr<Queue> queue,
                                                              std::size_t score_bytes = kScoreBytes);
 
 /// Program over a queue. Calls with parameters copy them to the device, run one list of work, and
-/// copy back what it made; a resident replica has its own there.
+/// copy its results back; a resident replica has its own parameters there.
 class CudaProgram final : public Program {
  public:
   explicit CudaProgram(std::unique_ptr<Runner> runner) : runner_(std::move(runner)) {}

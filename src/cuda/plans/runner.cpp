@@ -34,7 +34,7 @@ std::span<const std::byte> input_of(const Batch& batch) {
   return batch.tokens.empty() ? std::as_bytes(batch.samples) : std::as_bytes(batch.tokens);
 }
 
-/// Of the same memory.
+/// Whether both are views of the same memory.
 bool is_same(const Batch& a, const Batch& b) {
   const auto same = [](const auto& one, const auto& other) {
     return one.data() == other.data() && one.size() == other.size();
@@ -76,7 +76,7 @@ Status Runner::begin(const Batch& batch, StepState step) {
       if (done) done = cuda::copy_in(*queue_, at(part.to), part.from);
     }
   }
-  // What lies behind the samples is zero.
+  // The rest after the samples is zero.
   const std::size_t taken = count_ * input_elements_ * sizeof(float);
   const std::size_t rest = batch_ * input_elements_ * sizeof(float) - taken;
   return done && rest > 0 ? queue_->clear(at(plan_.input) + taken, rest) : done;
@@ -98,7 +98,7 @@ Status Runner::prepare(const Batch& next) {
   return {};
 }
 
-// For all parts that a whole batch may have.
+// Room for all parts that a whole batch may have.
 Status Runner::reserve_ahead() {
   if (ahead_ || !ahead_retry_.is_due()) return {};
   OffsetAllocator offsets;
@@ -123,8 +123,8 @@ std::size_t Runner::samples_of(const Batch& batch) const {
   return given / input_elements_;
 }
 
-// What a run takes of a batch. Of tokens also the same in ascending order with their places, which
-// an embedding's gradient is added up by, until the next call.
+// The parts of a batch for a run. For tokens, also the same tokens in ascending order with their
+// places, by which an embedding's gradient is summed; valid until the next call.
 void Runner::gather_parts(const Batch& batch, std::vector<Part>& parts) {
   const std::size_t count = samples_of(batch);
   parts.assign(1, {.to = plan_.input, .from = input_of(batch)});
@@ -178,7 +178,7 @@ Status Runner::copy_out_buffers(std::span<float> buffers) {
 
 Result<std::span<const float>> Runner::outputs() {
   outputs_.resize(count_ * output_elements_);
-  // Rows with gaps behind them, or all in one.
+  // Rows with gaps after them, or all in one piece.
   const std::size_t stride = plan_.outputs.stride;
   const std::size_t rows = stride > 0 ? count_ * positions_ : 1;
   const std::size_t width = outputs_.size() / rows;

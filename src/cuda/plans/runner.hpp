@@ -1,4 +1,4 @@
-// A plan on its queue: what goes in and out of the device around a run of it.
+// A plan on its queue: the copies to and from the device around a run.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace starling::compute::cuda {
 
-/// A batch whose labels and targets are not looked at: what lies there from another one will do for
-/// the loss, which is in the list that gives outputs, too.
+/// A batch whose labels and targets are not used: those of an earlier batch are good enough for the
+/// loss, which is also in the list that gives outputs.
 [[nodiscard]] inline Batch unlabelled(const Batch& batch) {
   return {.samples = batch.samples, .tokens = batch.tokens, .labels = {}, .targets = {}};
 }
@@ -34,39 +34,39 @@ class Runner {
   Runner(const Graph& graph, std::uint32_t batch, Plan plan, std::vector<std::size_t> offsets,
          std::byte* arena, Lists lists, std::unique_ptr<Queue> queue);
 
-  /// Copies in a batch and what kernels read of its step; `step.count` is the batch's.
+  /// Copies in a batch and its step's state for the kernels; `step.count` is the batch's.
   [[nodiscard]] base::Status begin(const Batch& batch, StepState step);
-  /// Begins to copy a batch in while another one runs. Where the next begin() is of this one (of
-  /// the same memory, unchanged), it finds it there. The first call that finds room for it
-  /// reserves that; until then nothing is copied.
+  /// Begins to copy a batch in while another one runs. If the next begin() is for this batch (the
+  /// same memory, unchanged), it finds it there. The first call that finds room for it reserves the
+  /// room; until then nothing is copied.
   [[nodiscard]] base::Status prepare(const Batch& next);
   [[nodiscard]] base::Status copy_in_parameters(std::span<const float> parameters);
   [[nodiscard]] base::Status copy_in_buffers(std::span<const float> buffers);
   [[nodiscard]] base::Status train() { return queue_->run(lists_.training); }
   [[nodiscard]] base::Status evaluate() { return queue_->run(lists_.evaluation); }
-  /// After either, of the batch that began.
+  /// After either, for the batch of the last begin().
   [[nodiscard]] base::Result<Evaluation> totals();
   /// After train().
   [[nodiscard]] base::Status copy_out_gradient(std::span<float> gradient);
   [[nodiscard]] base::Status copy_out_buffers(std::span<float> buffers);
-  /// After evaluate(): of the batch, until the next call.
+  /// After evaluate(): the batch's outputs, valid until the next call.
   [[nodiscard]] base::Result<std::span<const float>> outputs();
 
   [[nodiscard]] Queue& queue() noexcept { return *queue_; }
   [[nodiscard]] const Lists& lists() const noexcept { return lists_; }
   [[nodiscard]] const Layout& layout() const noexcept { return plan_.parameter_layout; }
   [[nodiscard]] std::size_t parameter_count() const noexcept { return parameter_count_; }
-  /// Laid out as layout() says.
+  /// Laid out as in layout().
   [[nodiscard]] float* parameters() const { return addresses().at(plan_.parameters); }
   [[nodiscard]] float* gradient() const { return addresses().at(plan_.gradient); }
-  /// Where kernels find the step's state, and leave totals.
+  /// The place where kernels find the step's state, and leave totals.
   [[nodiscard]] const StepState* step_on_device() const {
     return addresses().at<StepState>(plan_.step);
   }
   [[nodiscard]] const Totals* totals_on_device() const {
     return addresses().at<Totals>(plan_.totals);
   }
-  /// What the loss is a mean of: labels, or samples.
+  /// The terms of the mean loss: labels, or samples.
   [[nodiscard]] std::size_t terms_a_sample() const noexcept { return by_label_ ? positions_ : 1; }
   [[nodiscard]] std::uint32_t batch() const noexcept { return batch_; }
   /// Bytes on the device.
@@ -75,7 +75,7 @@ class Runner {
   }
 
  private:
-  /// A part of a batch: where it belongs, and where it is.
+  /// A part of a batch: its target, and its source.
   struct Part {
     Value to;
     std::span<const std::byte> from;
@@ -106,14 +106,14 @@ class Runner {
   std::unique_ptr<Queue> queue_;
   std::size_t count_ = 0;                  ///< samples of the last batch
   std::vector<std::uint64_t> order_;       ///< tokens and their places, sorted
-  std::vector<std::int32_t> sorted_;       ///< the tokens of it
-  std::vector<std::int32_t> places_;       ///< and their places
+  std::vector<std::int32_t> sorted_;       ///< its tokens
+  std::vector<std::int32_t> places_;       ///< their places
   Queue::Memory ahead_{nullptr, nullptr};  ///< a batch that is copied ahead
   std::size_t ahead_bytes_ = 0;
-  Retry ahead_retry_;              ///< where there was no room for it
-  std::optional<Batch> prepared_;  ///< which that is; its parts are there
+  Retry ahead_retry_;              ///< if there was no room for it
+  std::optional<Batch> prepared_;  ///< the batch that was copied ahead; its parts are there
   std::vector<Part> prepared_parts_;
-  std::vector<Part> parts_;  ///< of a batch that is not there
+  std::vector<Part> parts_;  ///< of a batch that was not copied ahead
   std::vector<float> outputs_;
 };
 

@@ -3,9 +3,9 @@
     peer = starling.Peer("swarm.toml", initial, samples=60_000)
     for step in peer:
         step.done(train(peer.parameters, step.samples, step.learning_rate))
-    peer.read()  # what the swarm has agreed on
+    peer.read()  # the parameters that the swarm has agreed on
 
-With PyTorch, whose optimizers it leaves alone:
+With PyTorch, whose optimizers stay as they are:
 
     peer = starling.for_module("swarm.toml", model, samples=len(train_set))
     for step in peer:
@@ -17,8 +17,8 @@ With PyTorch, whose optimizers it leaves alone:
         optimizer.step()
         step.done(loss.item())
 
-Nothing but the standard library is needed; PyTorch where for_module is called. The library is
-libstarling.so as the loader finds it, or the file that STARLING_LIBRARY names. Other threads of
+Only the standard library is needed, and PyTorch if for_module is called. The library is
+libstarling.so as the loader finds it, or the file named in STARLING_LIBRARY. Other threads of
 the program run while a peer exchanges or waits; Ctrl-C is heard between two steps.
 """
 
@@ -34,7 +34,7 @@ KINDS = ("internal", "usage", "run_file", "data", "unreachable", "diverged", "de
 
 
 class Error(Exception):
-    """What went wrong, in words for the user; `kind` is one of KINDS."""
+    """An error, with a text for the user; `kind` is one of KINDS."""
 
     def __init__(self, kind, text):
         super().__init__(text)
@@ -109,7 +109,7 @@ def _texts(values):
 
 
 def _uint32(value, what):
-    """The number as C takes it: ctypes would cut it off."""
+    """The number for C: ctypes would cut it off."""
     if not 0 <= value < 2**32:
         raise Error("usage", f"{what}: is {value}, from 0 to {2**32 - 1} are accepted")
     return value
@@ -135,7 +135,7 @@ def _copied(values):
 
 
 def _view(address, count, owner=None):
-    """The floats there, to be changed in place. `owner` lives as long as the view."""
+    """The floats there, for changes in place. `owner` lives as long as the view."""
     there = (c_float * count).from_address(address) if count else (c_float * 0)()
     there.owner = owner
     return memoryview(there).cast("B").cast("f")
@@ -151,23 +151,23 @@ class Step:
         self._peer = peer
 
     def done(self, loss):
-        """Tells that the step was made, with the mean loss of its samples in nats."""
+        """Reports that the step was made, with the mean loss of its samples in nats."""
         self._peer._step_done(loss)
 
 
 class Peer:
-    """One peer of a swarm: iterating gives the steps that are due, until the run has ended.
+    """One peer of a swarm: iterating gives the due steps, until the run has ended.
 
-    `parameters`: floats that the run starts with, the same at every peer. `tensors`: names and
+    `parameters`: the initial floats of the run, the same at every peer. `tensors`: names and
     shapes of their parts, in order. `buffers`: of (name, shape, floats, never_negative), the same
     at every peer, too.
     `evaluate(parameters, buffers, samples)` gives accuracy and loss. `set`, `join`, `announce`:
-    strings, or lists of them. All else as in starling/peer.hpp. One thread, but for leave(), which
-    a signal's handler may call, too. A child of os.fork() has no use of a peer, and its end does
-    not touch it.
+    strings, or lists of them. Everything else is as in starling/peer.hpp. One thread, except for
+    leave(), which a signal handler may call, too. A child of os.fork() cannot use a peer, and its
+    end does not touch the peer.
     """
 
-    _peer = None  # of the class: __del__ comes for what a wrong call of Peer() left, too
+    _peer = None  # of the class: __del__ also runs after a wrong call of Peer()
 
     def __init__(self, run_file, parameters, *, samples, tensors=(), buffers=(), dataset="",
                  evaluate=None, set=(), join=(), listen="[::]:0", name="", dir="", lan=False,
@@ -203,7 +203,7 @@ class Peer:
             self.close()
 
     def close(self):
-        """Ends the peer at once where it has not ended: no checkpoint, but a goodbye."""
+        """Ends the peer at once, unless it has ended: no checkpoint, but a goodbye."""
         with self._closing:
             peer, self._peer = self._peer, None
         if peer:
@@ -229,7 +229,7 @@ class Peer:
 
     @property
     def parameters(self):
-        """A view of floats, to be changed in place; valid until the peer is closed."""
+        """A view of floats, for changes in place; valid until the peer is closed."""
         return _view(self._library.starling_peer_parameters(self._open), self._count, self)
 
     @property
@@ -237,7 +237,7 @@ class Peer:
         return _view(self._library.starling_peer_buffers(self._open), self._buffer_count, self)
 
     def read(self):
-        """What the swarm agrees on, as an array of floats."""
+        """The parameters that the swarm agrees on, as an array of floats."""
         out = (c_float * self._count)()
         self._check(self._library.starling_peer_read(self._open, out))
         return memoryview(out).cast("B").cast("f")
@@ -276,7 +276,7 @@ class Peer:
 
 
 def _evaluation(evaluate, peer):
-    """`evaluate` as C calls it. What it raises is raised again where the call came from."""
+    """`evaluate` for C. Its exceptions are raised again where the call came from."""
     def call(_, parameters, buffers, samples, accuracy, loss):
         try:
             accuracy[0], loss[0] = evaluate(_view(parameters, peer()._count),
@@ -290,13 +290,13 @@ def _evaluation(evaluate, peer):
 
 def for_module(run_file, module, *, evaluate=None, **options):
     """A peer that trains a torch.nn.Module: its parameters, and its persistent buffers that are
-    floats. Of parameters that are tied the first name counts.
+    floats. Of tied parameters, the first name counts.
 
-    On the processor they lie where the peer has them while it is iterated, so that nothing is
-    copied; those on a GPU, or in another order of memory, are copied around each step. Afterwards
-    the module has what the swarm agrees on. `evaluate(module)` gives accuracy and loss; it is
-    called with what the swarm agrees on, in evaluation mode and without gradients. The rest is as
-    for Peer.
+    On the processor, they lie in the peer's memory while it is iterated, so that nothing is
+    copied; those on a GPU, or in another memory layout, are copied before and after each step.
+    Afterwards the module has the parameters that the swarm agrees on. `evaluate(module)` gives accuracy and loss; it is
+    called with the parameters that the swarm agrees on, in evaluation mode and without gradients.
+    The rest is as for Peer.
     """
     import torch
 
@@ -361,7 +361,7 @@ def for_module(run_file, module, *, evaluate=None, **options):
             super().close()
 
         def _take_back(self):
-            """Leaves the module with copies: what the peer has is freed with it."""
+            """Leaves the module with copies: the peer's memory is freed with it."""
             if self._there:
                 self._there = ()
                 for tensor in tensors:

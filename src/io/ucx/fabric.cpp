@@ -26,8 +26,7 @@ base::Result<std::unique_ptr<Fabric>> Fabric::start(Loop& loop, const FabricConf
   if (!module) return base::fail(module.error());
   if (config.address.is_v6() && !takes_ipv6((*module)->version)) {
     return base::fail(base::ErrorCode::network,
-                      "UCX {} is not used with IPv6, over which it writes where it must not; {} "
-                      "does not",
+                      "UCX {} is not used with IPv6, over which it corrupts memory; {} does not",
                       to_string((*module)->version), to_string(kIpv6From));
   }
   auto engine = (*module)->start(config);

@@ -166,7 +166,7 @@ base::Result<const Module*> load_module(const fs::path& file) {
   }
   const auto entry = reinterpret_cast<ModuleEntry>(dlsym(library, kModuleSymbol));
   if (entry == nullptr) {
-    return base::fail(base::ErrorCode::network, "{} is no UCX module of starling: it lacks {}",
+    return base::fail(base::ErrorCode::network, "{} is not a UCX module of starling: it lacks {}",
                       file.c_str(), kModuleSymbol);
   }
   const Module* const module = entry();

@@ -47,7 +47,7 @@ base::Status make_folder(const std::string& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return refuse(folder, reason());
   struct stat info {};
   if (lstat(folder.c_str(), &info) != 0) return refuse(folder, reason());
-  if (!S_ISDIR(info.st_mode)) return refuse(folder, "is no folder");
+  if (!S_ISDIR(info.st_mode)) return refuse(folder, "is not a folder");
   if (info.st_uid != geteuid()) return refuse(folder, "belongs to another user");
   if ((info.st_mode & 077) != 0) return refuse(folder, "others may use it (mode 0700 is needed)");
   return {};
@@ -58,12 +58,12 @@ base::Status read_key(const std::string& path, std::array<std::uint8_t, MachineP
   if (!file.valid()) return refuse(path, reason());
   struct stat info {};
   if (fstat(file.get(), &info) != 0) return refuse(path, reason());
-  if (!S_ISREG(info.st_mode)) return refuse(path, "is no file");
+  if (!S_ISREG(info.st_mode)) return refuse(path, "is not a file");
   if (info.st_uid != geteuid()) return refuse(path, "belongs to another user");
   if ((info.st_mode & 077) != 0) return refuse(path, "others may read it (mode 0600 is needed)");
   if (info.st_size != static_cast<off_t>(key.size()) ||
       read(file.get(), key.data(), key.size()) != static_cast<ssize_t>(key.size())) {
-    return refuse(path, "is no key of starling; delete it");
+    return refuse(path, "is not a key of starling; delete it");
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// The page of a peer: asks the peer that served it how it is, again and again, and draws the answers.
-// Names and addresses are those of other peers: they only ever become text.
+// The page of a peer: asks the peer that served it for its status, again and again, and draws the answers.
+// Names and addresses come from other peers: they are only used as text.
 "use strict";
 
 const REFRESH_MS = 2000;
@@ -15,11 +15,11 @@ const byId = (id) => document.getElementById(id);
 let axis = AXES[0][0];
 let rows = [];                  // of the metrics
 let answeredAt = null;
-let isOver = false;             // as the last answer had it
+let isOver = false;             // in the last answer
 
-// --- what people read ---
+// --- text for people ---
 
-/// With three significant digits; in the next unit from where it would be rounded to 1000.
+/// With three significant digits; in the next unit if it would be rounded to 1000.
 const scaled = (value, units) => {
   let unit = 0;
   while (value >= 999.5 && unit < units.length - 1) {
@@ -183,8 +183,8 @@ function drawAxes() {
 const tile = (name, value, note) =>
   element("div", [element("span", name, "quiet"), element("b", value), element("span", note, "quiet")]);
 
-/// What a ring all-reduce of the gradients among as many peers would have sent, over what was sent;
-/// nothing where no deltas are sent: the run reduces gradients itself, or exchanges nothing.
+/// The bytes that a ring all-reduce of the gradients among these peers would have sent, over the bytes
+/// sent; nothing if no deltas are sent: the run reduces gradients itself, or exchanges nothing.
 function savings(status, alive) {
   const newest = rows.at(-1);
   if (!newest || !newest.bytes_sent || alive < 2 || !status.bytes_sent.delta) return "";
@@ -278,7 +278,7 @@ function stateOf(member) {
 }
 
 function drawTables(members, links) {
-  // What a member that is gone said last, and what none has measured yet, is no value.
+  // The last figures of a member that is gone, and those not measured yet, do not count.
   const current = (member, value) => ["alive", "suspect"].includes(member.state) ? value : null;
   fill(byId("members"), [
     ["name", (member) => named(member.name, member.state)],
@@ -308,7 +308,7 @@ function drawTables(members, links) {
   ], links);
 }
 
-/// Numbers of a CSV, null where a cell is empty.
+/// Numbers of a CSV, null if a cell is empty.
 function rowsOf(csv) {
   const [head, ...lines] = csv.trim().split("\n");
   const columns = head.split(",");
@@ -333,7 +333,7 @@ async function ask(path, read) {
   }
 }
 
-/// What the peer says now; null where it says nothing.
+/// The peer's present answer; null if there is none.
 async function answers(turn) {
   const json = (reply) => reply.json();
   try {

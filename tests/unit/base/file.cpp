@@ -28,7 +28,7 @@ bool has_hard_links = true;
 
 std::string as_text(ByteView content) { return std::string(text_of(content)); }
 
-/// While it lives, no file of this process grows beyond so many bytes.
+/// While it lives, no file of this process grows beyond this number of bytes.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

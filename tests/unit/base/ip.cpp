@@ -11,7 +11,7 @@ namespace {
 
 Ip ip(std::string_view text) { return Ip::parse(text).value(); }
 
-/// What kind of address this is; exactly one of the kinds, or none.
+/// The kind of this address; exactly one of the kinds, or none.
 std::string kind(const std::string& text) {
   const Ip address = ip(text);
   std::string kinds;

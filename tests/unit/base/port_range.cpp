@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_range_says_what_would_be_one) {
     BOOST_TEST_CONTEXT(text) {
       const auto range = parse_port_range(text, 2);
       BOOST_REQUIRE(!range.has_value());
-      BOOST_TEST(range.error().text.find("is no range of ports") != std::string::npos);
+      BOOST_TEST(range.error().text.find("is not a range of ports") != std::string::npos);
     }
   }
   BOOST_TEST(parse_port_range("47000-47000", 2).error().text ==

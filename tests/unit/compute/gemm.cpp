@@ -23,7 +23,7 @@ void cut_to_bfloat16(std::vector<float>& values) {
   }
 }
 
-/// By a kernel for bfloat16, or by gemm() where there is none.
+/// By a kernel for bfloat16, or by gemm() if there is none.
 void multiply(const Bf16Kernel* kernel, const Gemm& product, std::uint32_t threads) {
   if (kernel == nullptr) return gemm(product, threads);
   gemm_bf16(*kernel, product, threads);
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(the_number_of_threads_does_not_change_a_bit) {
   for_each_kernel([](const Bf16Kernel* kernel) { check_threads(kernel); });
 }
 
-// To the nearest, of two equally near ones to the even one; what is added stays float32.
+// To the nearest, ties to even; sums stay float32.
 BOOST_AUTO_TEST_CASE(rounds_both_factors) {
   for_each_kernel([](const Bf16Kernel* kernel) {
     constexpr float kStep = 0x1p-7F;  // between two values of bfloat16 from 1 to 2

@@ -153,8 +153,8 @@ BOOST_AUTO_TEST_CASE(matches_plain_sums) {
   }
 }
 
-// What one tile gives does not depend on which others a thread works on, nor on whether threads
-// share the tiles (with 8 channels here) or the output channels.
+// A tile's result does not depend on the other tiles of its thread, nor on whether threads divide
+// the tiles (with 8 channels here) or the output channels.
 BOOST_AUTO_TEST_CASE(results_have_the_same_bits_with_any_number_of_threads) {
   constexpr std::uint64_t kSeed = 58;
   base::Rng rng(kSeed);

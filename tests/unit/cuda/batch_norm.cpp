@@ -44,7 +44,7 @@ std::vector<float> samples_about(double mean, base::Rng& rng) {
   return x;
 }
 
-/// What a channel should come to, from the definition.
+/// The expected figures of a channel, from the definition.
 struct Channel {
   double mean = 0;
   double unbiased = 0;
@@ -77,7 +77,7 @@ Channel channel_of(std::span<const float> x, std::span<const float> targets, std
   return result;
 }
 
-/// A step with so many samples of the batch.
+/// A step with this many samples of the batch.
 void check_step(double mean, std::size_t samples) {
   base::Rng rng(17);
   const Graph graph = norm_alone();

@@ -18,7 +18,7 @@ using namespace starling::compute::cuda;
 
 namespace {
 
-/// What cuBLASLt is asked for.
+/// The requests to cuBLASLt.
 struct Question {
   cublasLtEpilogue_t epilogue{};
   std::uint32_t reductions = 0;
@@ -30,7 +30,7 @@ constexpr std::uint32_t kApart = 6;
 constexpr std::uint32_t kApartExact = 2;
 constexpr std::uint32_t kAll = 7;
 
-/// What stands in for cuBLASLt's choice.
+/// Replaces cuBLASLt's choice.
 struct Heuristic {
   cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;  ///< of all questions but this
   std::optional<Question> has{};                        ///< ... for which there is an algorithm

@@ -1,4 +1,4 @@
-// What errors of CUDA say; none of this asks a GPU.
+// Texts of CUDA's errors; no GPU is needed.
 #include "cuda/libraries/checked.hpp"
 
 #include <string>
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(a_gpu_that_another_process_has_is_said_to_be_busy) {
 BOOST_AUTO_TEST_CASE(a_librarys_failure_is_told_with_what_ails_the_gpu) {
   std::size_t free = 0;
   std::size_t total = 0;
-  const bool ails = cudaMemGetInfo(&free, &total) != cudaSuccess;  // such as that there is none
+  const bool ails = cudaMemGetInfo(&free, &total) != cudaSuccess;  // for example, there is none
   static_cast<void>(cudaGetLastError());
   const auto failed = checked(CUBLAS_STATUS_EXECUTION_FAILED, "a test");
   BOOST_REQUIRE(!failed);

@@ -1,5 +1,5 @@
-// What stands between the backend and cuDNN in a test, whose program has cuDNN's calls itself and
-// hands them on: so cuDNN fails, or wants more, where it would not.
+// A layer between the backend and cuDNN in a test: the program has cuDNN's calls itself and passes
+// them on, so that cuDNN can be made to fail, or to need more.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace starling::compute::cuda::testing {
 
-/// As long as this lives, so many of the descriptors of a type cannot be finished. One at a time.
+/// While this lives, this many descriptors of a type cannot be finished. One at a time.
 class Failing {
  public:
   static constexpr int kAll = 1 << 30;
@@ -20,7 +20,7 @@ class Failing {
   Failing& operator=(const Failing&) = delete;
 };
 
-/// As long as this lives, engines want so many bytes of work space more. One at a time.
+/// While this lives, engines need this many more bytes of work space. One at a time.
 class Greedy {
  public:
   explicit Greedy(std::int64_t bytes);

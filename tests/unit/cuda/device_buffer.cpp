@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(what_is_reserved_for_deltas_is_enough_to_make_and_commit_th
   need(source.code({.odd = 1, .shift = 3, .bits = 8, .block = 128}, bytes, *delta));
   need(memory.commit(std::vector<delta::ReplicaMemory::CommitStep>{
       {.mine = mine, .theirs = theirs, .own = delta.get(), .their = delta.get(), .w = 0.5F}}));
-  // Nothing of it has grown; room of what was chosen has gone to the delta.
+  // Nothing of it has grown; the room of the chosen elements has gone to the delta.
   BOOST_TEST(need(memory.reserve(1, 1, false)) <= reserved);
 }
 

@@ -17,7 +17,7 @@ using compute::testing::need;
 using cuda_on_cpu::Calls;
 
 constexpr std::uint32_t kSide =
-    300;  // of a layer: so many elements that their threshold is guessed
+    300;  // of a layer: enough elements for their threshold to be guessed
 
 Graph layer() {
   auto builder = need(GraphBuilder::start({kSide}));

@@ -1,4 +1,4 @@
-// What cuDNN plans for a GPU that is not there: its graphs, engines and work space need none.
+// cuDNN's plans without a GPU: its graphs, engines and work space do not need one.
 #include "cuda/libraries/dnn.hpp"
 
 #include <algorithm>

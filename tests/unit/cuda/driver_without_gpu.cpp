@@ -1,6 +1,6 @@
-// A library in the place of NVIDIA's driver that loads whatever code it is given, and can nothing
-// else: with it cuDNN chooses and compiles engines for a described GPU where there is neither GPU
-// nor driver. What is here are the functions that cuDNN 9 looks for.
+// A library in place of NVIDIA's driver that accepts any code and can do nothing else: with it,
+// cuDNN chooses and compiles engines for a described GPU without a GPU or a driver. It has the
+// functions that cuDNN 9 looks for.
 
 namespace {
 
@@ -42,7 +42,7 @@ extern "C" int cuGetErrorString(int, const char** text) {
   return kSuccess;
 }
 
-/// Libraries and kernels are handles that nobody may look into.
+/// Libraries and kernels are opaque handles.
 extern "C" int cuLibraryLoadData(void** library, ...) {
   *library = &something;
   return kSuccess;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kWidth = 3;
 constexpr std::size_t kChunk = EmbedSums::kChunk;
 
-/// What a token's elements are added up to; calls of a kernel come in any order.
+/// The sums of a token's elements; calls of a kernel come in any order.
 std::vector<float> gradient_of(const std::vector<std::int32_t>& sorted,
                                const std::vector<std::int32_t>& places,
                                const std::vector<float>& dy, std::size_t vocabulary, bool add) {

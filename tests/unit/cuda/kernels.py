@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""What nvcc makes of the kernels whose bits both ends of a link must share. Ends with "N passed,
-N failed": a kernel counts as one.
+"""Checks nvcc's code for the kernels whose bits both ends of a link must share. Ends with "N passed,
+N failed", counted in kernels.
 
     kernels.py NVCC SOURCE_ROOT PART.cu...
 
-In PTX, `mul.rn` stays a product, while `mul` may be fused with a sum by whoever compiles it
-further; `fma` is fused already. The processor fuses nothing.
+In PTX, `mul.rn` stays a product, while the next compiler may fuse `mul` with a sum; `fma` is
+fused already. The processor fuses nothing.
 """
 import pathlib
 import re
@@ -15,7 +15,7 @@ import tempfile
 
 SHARED = re.compile(r"(AddDelta|CommitLinks|CommitTouched|CommitAll|CommitPut|SampleDifference|FindLargest|TakeChosen|"
                     r"FitScales|PackValues|UnpackValues|ReleaseSent|Release)(?:I([ft])E)?")
-# Each for mirrors in float32 and bfloat16, TakeChosen also of what was found; and those without, CommitLinks for 1,
+# Each for mirrors in float32 and bfloat16, TakeChosen also for the found elements; and those without mirrors, CommitLinks for 1,
 # 2, 4 and 8 links.
 KERNELS = 2 * 6 + 1 + 10
 

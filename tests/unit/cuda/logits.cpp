@@ -1,4 +1,4 @@
-// Logits whose number is no multiple of 8: rows with gaps, of which nothing may be seen.
+// Logits whose number is not a multiple of 8: rows with gaps, which must not show.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -41,7 +41,7 @@ struct Team : cuda_on_cpu::HostTeam {
   }
 };
 
-/// What the kernel makes of two rows, the second of which lies behind the step's samples.
+/// The kernel's results for two rows, the second of which lies after the step's samples.
 struct Rows {
   std::vector<double> losses;
   std::vector<std::uint32_t> right;
@@ -98,7 +98,7 @@ void check_row(const std::vector<float>& logits, std::size_t stride, float smoot
   BOOST_TEST(made.right[1] == 0U);
 }
 
-/// A step, and outputs, of a network of tokens with so many logits at each of 5 positions.
+/// A step, and outputs, of a network of tokens with this many logits at each of 5 positions.
 struct Trained {
   float loss = 0;
   std::vector<float> gradient;
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_shows_in_the_loss_wherever_it_lies) {
       logits[at] = value;
       BOOST_TEST(!std::isfinite(cross_entropy(logits, 16, 4).losses[0]));
     }
-    // A class that is ruled out is none, unless it is the label.
+    // A class that is ruled out does not count, unless it is the label.
     logits[at] = -kInfinity;
     BOOST_TEST(std::isfinite(cross_entropy(logits, 16, 4).losses[0]) == (at != 4));
   }

@@ -56,7 +56,8 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_no_library_is_refused) {
 BOOST_AUTO_TEST_CASE(a_library_without_the_entry_is_refused) {
   const auto module = compute::load_module(module_file("no_module"));
   BOOST_REQUIRE(!module);
-  BOOST_TEST(has(module.error(), "is no CUDA module of starling: it lacks starling_cuda_module"));
+  BOOST_TEST(
+      has(module.error(), "is not a CUDA module of starling: it lacks starling_cuda_module"));
 }
 
 BOOST_AUTO_TEST_CASE(a_module_of_another_build_is_refused_and_both_builds_are_named) {

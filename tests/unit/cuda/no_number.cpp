@@ -1,4 +1,4 @@
-// Kernels on the processor, of values that are no numbers or very large.
+// Kernels on the processor, with values that are NaN or very large.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -21,7 +21,7 @@ using compute::testing::need;
 
 constexpr std::uint32_t kBatch = 8;
 
-/// Two blocks of attention with what belongs to it, no more.
+/// Two blocks of attention with only the layers that belong to it.
 Graph transformer() {
   auto builder = need(GraphBuilder::start_tokens(64, 50));
   need(builder.embedding(32));

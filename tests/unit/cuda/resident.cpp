@@ -1,5 +1,4 @@
-// What steps of a replica on a device ask of its queue; what they compute is held by
-// tests/conformance.
+// The calls of a device replica's steps to its queue; tests/conformance checks their results.
 #include "compute/resident.hpp"
 
 #include <memory>
@@ -29,7 +28,7 @@ Graph layers(bool with_buffers) {
   return need(std::move(builder).finish(2));
 }
 
-/// A replica that counts what its steps ask for.
+/// A replica that counts its steps' calls.
 class Counted {
  public:
   explicit Counted(const Graph& graph, bool accumulates = false,
@@ -44,7 +43,7 @@ class Counted {
     BOOST_REQUIRE(resident_ != nullptr);
   }
 
-  /// What a step of so many pieces takes.
+  /// The calls of a step of this many pieces.
   Calls step(std::size_t pieces, bool tells_next = false) {
     const float share = 1.0F / static_cast<float>(pieces);
     std::vector<Piece> parts;

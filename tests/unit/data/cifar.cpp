@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(bad_files_are_refused) {
   auto bytes = records(0, 3, false);
   bytes.pop_back();
   write(folder / "test_batch.bin", bytes);
-  BOOST_TEST(contains(error(), "test_batch.bin: has 9218 bytes, which is no multiple of 3073"));
+  BOOST_TEST(contains(error(), "test_batch.bin: has 9218 bytes, which is not a multiple of 3073"));
   write(folder / "test_batch.bin", {});
   BOOST_TEST(contains(error(), "has 0 bytes"));
   bytes = records(0, 3, false);

@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(large_file_is_read_once) {
   BOOST_TEST((hash().value() == expected));
   BOOST_TEST((hash().value() == expected));
   BOOST_TEST(checks == 1);
-  // Who finds the entry believes it.
+  // A reader that finds the entry believes it.
   const auto entry = fs::directory_iterator(cache.folder)->path();
   std::string text = folder.text("deep/cache/" + entry.filename().string());
   text.back() = text.back() == '0' ? '1' : '0';
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(long_reads_are_told_of_when_they_happen) {
   cache.on_long_read = [&](const std::string& path, std::uint64_t bytes) {
     told.push_back(fmt::format("{} {}", fs::path(path).filename().string(), bytes));
   };
-  hash().value();  // shorter than what takes long
+  hash().value();  // not a long file
   cache.long_read = kRememberedBytes + 1;
   write(std::string(kRememberedBytes + 1, 'a'));
   hash().value();

@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(cache_is_used_and_mended) {
   const auto entries = std::filesystem::directory_iterator(cache);
   const std::string cached = entries->path().string();
 
-  // What is in the cache is what is read: the source keeps its name and trailer alone.
+  // The cache's content is read: the source keeps only its name and trailer.
   Buffer hollow(packed.size(), std::byte{0});
   std::copy(packed.end() - 8, packed.end(), hollow.end() - 8);
   write(folder / "a.gz", hollow);

@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(identity_of_private_data_is_that_of_its_form) {
   BOOST_TEST(contains(too_few.error().text, "data.classes = 2 is too small: there is a label"));
 }
 
-// What one peer's pixels mean must not depend on what else it has.
+// The meaning of a peer's pixels must not depend on its other data.
 BOOST_AUTO_TEST_CASE(bytes_of_private_data_are_normalised_alike_everywhere) {
   config.split = Split::private_data;
   const auto first_values = [&](std::uint8_t offset) {

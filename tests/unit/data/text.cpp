@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(identity_of_private_text_is_that_of_its_form_and_its_tokens
   const auto before = of_merge({'a', 'b'});
   folder.write("b.txt", std::string(80, 'y'));
   BOOST_TEST((of_merge({'a', 'b'}) == before));
-  BOOST_TEST((of_merge({'a', 'c'}) != before));  // as many tokens, which stand for something else
+  BOOST_TEST((of_merge({'a', 'c'}) != before));  // the same number of tokens, with other meanings
   config.vocabulary.clear();
   BOOST_TEST((loaded().identity != before));
 }

@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(folder_that_lacks_a_file_is_refused) {
   fs::rename(files[0] + ".partial", files[0]);
   fs::rename(files[2], folder / "out/more.tokens");
   BOOST_TEST(contains(load_error(), "out: 00002.tokens is missing"));
-  // What is named is meant, and names of one's own have no numbers.
+  // Only named files count, and a user's own names have no numbers.
   config.path = {files[1], files[3], folder / "out/more.tokens"};
   BOOST_TEST(load(config, 8).has_value());
   fs::create_directories(folder / "own/00003");

@@ -60,7 +60,7 @@ struct Codes {
   [[nodiscard]] std::span<std::byte> codes() {
     return std::span(bytes).subspan(starts_bytes(count));
   }
-  // Whether the indices come back; `out` is what came.
+  // Whether the indices come back; `out` has the decoded ones.
   [[nodiscard]] bool decode(std::uint32_t parameter, std::size_t n,
                             std::vector<std::uint32_t>& out) {
     out.resize(count);

@@ -1,5 +1,5 @@
-// Encoding against a plain version of the format, one element and one bit at a time: whatever
-// vector registers the codec uses, its bytes are these.
+// Encoding against a plain version of the format, one element and one bit at a time: with any
+// vector registers, the codec's bytes are these.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -27,7 +27,7 @@ struct Input {
   std::vector<float> values;
 };
 
-/// What differences look like, at their worst: each is a way for a threshold estimate to fail.
+/// Difficult differences: each is a way for a threshold estimate to fail.
 inline std::vector<Input> inputs(std::size_t n, base::Rng& rng) {
   std::vector<Input> all{{"normal", normals(n, rng)},
                          {"heavy-tailed", normals(n, rng)},

@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(a_buffer_without_sides_needs_a_value) {
              "buffers: 'another' has more values than the 0 left");
 }
 
-// Each says of itself how far it goes: what lies behind that is not read.
+// Each states its own size: bytes after that are not read.
 BOOST_AUTO_TEST_CASE(options_of_an_older_header_are_taken_and_unknown_ones_are_not) {
   starling_options options;
   starling_options_init(&options);

@@ -42,7 +42,7 @@ struct PeerFixture {
     made.quiet = true;
     return made;
   }
-  /// What the constructor throws.
+  /// The constructor's exception.
   [[nodiscard]] static std::string refused(PeerOptions options, ErrorKind kind) {
     try {
       Peer peer(std::move(options));

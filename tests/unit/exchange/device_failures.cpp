@@ -26,7 +26,7 @@ Transcript with_broken_link(char name) {
   return peer;
 }
 
-/// A device's memory as the processor's, but for what fails.
+/// A device's memory like the processor's, except for the operations that fail.
 class Device final : public delta::ReplicaMemory {
  public:
   explicit Device(std::size_t n) : memory_(base::LargeFloats(n), MirrorType::float32) {}

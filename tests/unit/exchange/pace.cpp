@@ -37,7 +37,7 @@ double density_of(const Pace& pace, std::size_t links) {
   return pace.budget(kUsual, {}, links).density;
 }
 
-/// What a link with that line may carry, between steps of 50 ms and deltas each second one.
+/// The budget of a link with that line, between steps of 50 ms and deltas each second one.
 DeltaBudget on(const Line& line) { return used({.every = 2}).budget(kUsual, line, 4); }
 
 double megabits(double bytes, Duration time) {

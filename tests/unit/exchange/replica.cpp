@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(a_hostile_delta_changes_nothing) {
 BOOST_AUTO_TEST_CASE(a_mirror_cannot_be_pushed_beyond_its_bound_in_many_steps) {
   Replica a(std::vector<float>(100, 0.0F), 0.5F);
   BOOST_REQUIRE(a.open_fresh(kB).has_value());
-  // What a peer would send whose replica runs away: each payload is sound by itself.
+  // The deltas of a peer whose replica diverges: each payload is sound by itself.
   const std::vector<float> far(100, 9e29F);
   const std::vector<float> zero(100, 0.0F);
   delta::HostDelta sent;

@@ -35,7 +35,8 @@ struct Plain {
     }
   }
 
-  // What a link's delta left out. `now`: of how many links it is the first; 0: it is not the first.
+  // The part that a link's delta left out. `now`: of how many links it is the first; 0: it is not
+  // the first.
   void hold_back(std::size_t link, const delta::Elements& delta, std::size_t now, float lambda) {
     const auto links = static_cast<float>(mine.size());
     const float gain = lambda / links;
@@ -129,8 +130,8 @@ BOOST_AUTO_TEST_CASE(exchanges_of_several_links_follow_the_formulas_to_the_bit) 
   }
 }
 
-// What CHOCO-SGD's algorithm 2 says, written down once more: both ends move to each other by the
-// difference of what is known of them, and what is known stays.
+// CHOCO-SGD's algorithm 2, written once more: both ends move toward each other by the difference of
+// their mirrors, and the mirrors stay.
 BOOST_AUTO_TEST_CASE(choco_moves_replicas_and_leaves_the_mirrors_as_the_deltas_made_them) {
   constexpr std::uint64_t kSeed = 84;
   Rng rng(kSeed);

@@ -140,8 +140,8 @@ BOOST_AUTO_TEST_CASE(both_ends_have_the_same_mirrors) {
   }
 }
 
-// What is agreed on goes on by itself, to 1 + ahead / (1 - momentum) times as far, and no delta has
-// to carry that.
+// An agreed movement continues by itself, to 1 + ahead / (1 - momentum) times as far, and no delta
+// has to carry the continuation.
 BOOST_AUTO_TEST_CASE(what_momentum_moves_is_not_sent) {
   constexpr std::size_t kN = 100;
   const std::vector<float> initial(kN, 1.0F);

@@ -1,4 +1,4 @@
-// What many exchanges do: the sum is kept, drift stays bounded.
+// The effect of many exchanges: the sum is kept, drift stays bounded.
 #include <algorithm>
 #include <array>
 #include <cmath>

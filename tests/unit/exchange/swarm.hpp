@@ -38,7 +38,7 @@ class Swarm {
   void cut(std::size_t a, std::size_t b, bool for_good = false);
   void set_phase(Phase phase);
   void set_phase(std::size_t peer, Phase phase);
-  /// What the peers know of the swarm's progress.
+  /// The swarm's progress as the peers know it.
   void set_progress(double progress);
   void run_for(base::Duration duration);
   void at_step(std::function<void(std::size_t peer, std::span<float>)> local_update);

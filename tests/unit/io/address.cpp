@@ -26,7 +26,7 @@ class NameServer {
   NameServer() = default;
   NameServer(const NameServer&) = delete;
   NameServer& operator=(const NameServer&) = delete;
-  /// Waits for the threads that ask, which nobody else does.
+  /// Waits for the lookup threads, which nothing else does.
   ~NameServer() {
     std::unique_lock lock(mutex_);
     answers_ = true;
@@ -98,7 +98,7 @@ bool has(const Lookup::Found& found, std::string_view address) {
 struct Lookups {
   Lookups() { name_server = &names; }
 
-  /// Asks; what is answered comes into `answers`.
+  /// Asks; the answers are added to `answers`.
   Lookup& look_up(const std::string& host, std::uint16_t port = 1) {
     lookups.push_back(std::make_unique<Lookup>(
         resolver, HostPort{host, port},

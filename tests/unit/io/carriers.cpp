@@ -1,4 +1,4 @@
-// One suite for all carriers: what a link may rely on, whatever it travels on.
+// One suite for all carriers: the properties on which links rely.
 #include <memory>
 #include <utility>
 
@@ -25,7 +25,7 @@ class Pair {
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
   virtual ~Pair() = default;
-  /// Lets come what is under way.
+  /// Lets data in flight arrive.
   virtual void turn() = 0;
 
   bool until(const std::function<bool()>& done) {
@@ -91,7 +91,7 @@ class UcxPair final : public Pair {
   std::array<std::unique_ptr<ucx::Fabric>, 2> fabrics_;
 };
 
-/// Two ends and a relay between them; what they send on links comes at once.
+/// Two ends and a relay between them; frames on links arrive at once.
 class CircuitPair final : public Pair {
  public:
   CircuitPair() {
@@ -158,7 +158,7 @@ std::unique_ptr<Pair> make_pair_of(CarrierKind kind) {
 const auto kKinds =
     boost::unit_test::data::make({CarrierKind::tcp, CarrierKind::ucx, CarrierKind::circuit});
 
-/// Takes what is there.
+/// Takes all readable data.
 void drain(Carrier& carrier, base::Buffer& into) {
   while (carrier.readable()) {
     const base::Buffer part = carrier.take();

@@ -21,8 +21,8 @@ using namespace starling::io::test;
 
 namespace {
 
-/// Sends a text when connected, further ones when told, and keeps what comes until the other end
-/// closes. Lives until then.
+/// Sends a text when connected, further ones on request, and keeps the received text until the
+/// other end closes. Lives until then.
 class HttpClient {
  public:
   HttpClient(Loop& loop, const std::string& address, std::string request)
@@ -84,7 +84,7 @@ class HttpClient {
   uv_tcp_t* tcp_;  ///< of libuv from uv_close on
 };
 
-/// A control port that answers with the method and the path, and remembers what it was asked.
+/// A control port that answers with the method and the path, and remembers the requests.
 struct Fixture {
   explicit Fixture(const char* address = "127.0.0.1:0") {
     auto made = Control::create(
@@ -103,7 +103,7 @@ struct Fixture {
     loop.run();
   }
 
-  /// What the port answers; empty where it closes without a word.
+  /// The port's answer; empty if it closes without one.
   std::string ask(std::string request) {
     HttpClient client(loop, control->address(), std::move(request));
     BOOST_REQUIRE(run_until(loop, [&] { return client.ended; }));
@@ -111,7 +111,7 @@ struct Fixture {
   }
 
   Loop loop = make_loop();
-  bool own = true;  ///< what comes now is from this machine
+  bool own = true;  ///< requests now come from this machine
   std::vector<ControlRequest> asked;
   std::unique_ptr<Control> control;
 };
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_port_that_others_reach_answers_them_but_takes_no_orders) 
   BOOST_TEST(open.asked.size() == 3U);
 }
 
-// What is read another way by somebody else may get past them.
+// A request that others read differently may get past them.
 BOOST_AUTO_TEST_CASE(a_header_that_can_be_read_in_two_ways_is_refused) {
   for (const std::string header :
        {"Host: localhost\r\nHost: example.org", "Host: local\r\nHost: host", "Host : example.org",
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_head_is_answered_as_a_get_without_its_body) {
   BOOST_TEST(!asked[0].post);
 }
 
-// As browsers write it, whatever is typed.
+// As browsers write it, no matter what is typed.
 BOOST_AUTO_TEST_CASE(a_host_name_is_the_same_in_capitals) {
   std::string name(256, '\0');
   BOOST_REQUIRE(gethostname(name.data(), name.size()) == 0);
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(a_request_that_is_too_long_is_cut_off) {
   BOOST_TEST(starts_with_code(ask(request_of(Control::kRequestMax)), 200));
   BOOST_TEST(asked.size() == 1U);
   BOOST_TEST(starts_with_code(ask(request_of(Control::kRequestMax + 1)), 431));
-  // The rest that nobody read may turn the answer into a reset.
+  // Unread bytes may turn the answer into a reset.
   const std::string reply = ask(request_of(4 * Control::kRequestMax));
   BOOST_TEST((reply.empty() || starts_with_code(reply, 431)));
   BOOST_TEST(asked.size() == 1U);

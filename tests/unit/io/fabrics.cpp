@@ -29,7 +29,7 @@ TransportConfig with_fabric(const std::string& fabric) {
   return config;
 }
 
-/// What holds up the loading of UCX (slow_ucx.cpp), until it is opened.
+/// Holds up the loading of UCX (slow_ucx.cpp) until it is opened.
 class Gate {
  public:
   Gate() {
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_SUITE(fabrics)
 // The first test: UCX is loaded once in a process.
 BOOST_AUTO_TEST_CASE(the_loop_turns_while_ucx_is_loaded) {
   constexpr char kLoading[] = "UCX is being loaded";
-  BOOST_REQUIRE(std::getenv("STARLING_UCX_MODULE") != nullptr);  // as `meson test` has it
+  BOOST_REQUIRE(std::getenv("STARLING_UCX_MODULE") != nullptr);  // set by `meson test`
   Two two;
   Gate gate;
   auto leaves = std::make_unique<Endpoint>(two.loop);

@@ -1,4 +1,4 @@
-// Two or more transports on one loop, and what they reported.
+// Two or more transports on one loop, and their reports.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ inline bool run_until(Loop& loop, const std::function<bool()>& done) {
   return done();
 }
 
-/// A transport with a new identity that remembers what it was told.
+/// A transport with a new identity that remembers its reports.
 class Endpoint final : public TransportHandler {
  public:
   struct Up {

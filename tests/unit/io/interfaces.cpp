@@ -42,7 +42,7 @@ OwnAddress deprecated(OwnAddress made) {
   return made;
 }
 
-/// What is told of a listener at port 7 of all addresses; the port is left out.
+/// The told addresses of a listener at port 7 of all addresses, without the port.
 std::string told(const std::vector<OwnAddress>& all, const KnownOfSelf& known = {},
                  const base::IpPort& bound = kBoth) {
   std::string text;

@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_port_that_another_program_keeps_for_itself_is_named) {
   const auto made = Lan::create(loop, announcement(1), base::Ip(), ntohs(any.sin_port),
                                 [](const auto&, const auto&) {});
   BOOST_REQUIRE(!made.has_value());
-  BOOST_TEST(made.error().text.find("another program has it") != std::string::npos);
+  BOOST_TEST(made.error().text.find("another program does not share it") != std::string::npos);
   close(taken);
 }
 

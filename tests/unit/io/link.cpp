@@ -59,7 +59,7 @@ class Ends {
     return pipe;
   }
 
-  /// The same, until both ends have it; what is under way elsewhere stays there.
+  /// The same, until both ends have it; bytes in flight elsewhere stay there.
   std::shared_ptr<Pipe> add_and_open(CarrierKind kind) {
     const auto pipe = add(kind);
     constexpr int kRounds = 6;  // of a handshake and the preambles
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(bytes_under_way_on_a_carrier_that_breaks_go_again_on_anothe
   BOOST_TEST(ends.ends[0].lost.size() == 1U);
 }
 
-// Its other end may think for long that all is well: what it sent is asked for again.
+// Its other end may think for long that all is well: so its bytes are requested again.
 BOOST_AUTO_TEST_CASE(a_break_that_one_end_alone_notices_loses_nothing) {
   for (const int side : {0, 1}) {
     Ends ends;
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(a_close_comes_after_all_that_was_sent_on_whatever_carrier) 
   BOOST_TEST((ends.ends[1].link->verdict()->end == LinkEnd::closed));
 }
 
-// What it was sent is forgotten by then.
+// The bytes sent to it are forgotten by then.
 BOOST_AUTO_TEST_CASE(who_has_ended_its_stream_and_asks_for_bytes_again_gets_none) {
   Ends ends;
   Pipe& pipe = *ends.pipes[0];

@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(lines_come_back_as_they_were) {
     BOOST_REQUIRE_MESSAGE(line.has_value(), text << ": " << (line ? "" : line.error().text));
     BOOST_TEST(write_line(*line) == text);
   }
-  // What the process is told by others is cut before it is passed on.
+  // The process cuts texts from others before it passes them on.
   const std::string cut =
       write_line(io::router::Unmapped{true, std::string(1000, 'x') + "\nmapped"});
   BOOST_TEST(cut.size() <= io::router::kLineMax);
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(an_outer_address_that_is_none_is_said_and_not_told) {
     BOOST_TEST(addresses(reports) == "", outer);
     BOOST_TEST_REQUIRE(reports.mapped().size() == 1U, outer);
     BOOST_TEST(to_string(reports.mapped().front()) == outer);
-    BOOST_TEST(has(notes(reports), "no address of the internet"), outer);
+    BOOST_TEST(has(notes(reports), "not an address of the internet"), outer);
   }
 }
 

@@ -21,7 +21,7 @@ struct Pipe {
     bool ended = false;
   };
 
-  std::array<Direction, 2> from;   ///< what end i sent
+  std::array<Direction, 2> from;   ///< sent by end i
   std::array<bool, 2> broken{};    ///< end i has noticed that the pipe is broken
   std::array<bool, 2> gone{};      ///< end i has let go of it
   std::size_t room = 64UL * 1024;  ///< bytes under way, at most
@@ -34,7 +34,7 @@ struct Pipe {
       direction.flying.pop_front();
     }
   }
-  /// End `side` notices that the pipe is broken; what is under way is lost.
+  /// End `side` notices that the pipe is broken; bytes in flight are lost.
   void break_at(int side) {
     broken[static_cast<std::size_t>(side)] = true;
     for (Direction& direction : from) direction.flying.clear();
@@ -52,7 +52,7 @@ class MemoryCarrier final : public Carrier {
     return used >= pipe_->room ? 0 : std::min(pipe_->room - used, kMessageMax);
   }
   void send(base::Buffer data) override {
-    // Nobody reads what is sent into a pipe that broke at its other end.
+    // Bytes sent into a pipe that broke at its other end are never read.
     if (pipe_->broken[1 - side_] || pipe_->gone[1 - side_]) return;
     out().flying.push_back(std::move(data));
   }

@@ -1,4 +1,4 @@
-// Names that lead where a test wants: address.cpp puts a getaddrinfo in place of the C library's.
+// Names that lead where a test needs them: address.cpp replaces the C library's getaddrinfo.
 #pragma once
 
 #include <map>
@@ -7,7 +7,7 @@
 
 namespace starling::io::test {
 
-/// Hosts in numbers, in the order in which the system finds them. Set while nobody asks.
+/// Numeric hosts, in the order in which the system finds them. Set it while no lookup runs.
 inline std::map<std::string, std::vector<std::string>> fake_names;
 
 }  // namespace starling::io::test

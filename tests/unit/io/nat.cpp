@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_mapping_that_others_do_not_see_is_behind_another_router) 
   const auto v6 = judge_nat(
       std::vector{seen("[2001:db8::7]:5000", "[2001:db8:1::1]:7000", "[2001:db8::7]:5000")});
   BOOST_TEST(!is_behind_another(at("[2001:db8::8]:7000"), v6));
-  // What comes in at one address may leave by another.
+  // A connection that comes in at one address may leave by another.
   const auto none = judge_nat(std::vector{seen("198.51.100.7:5000", kA, "198.51.100.7:5000")});
   BOOST_TEST(!is_behind_another(at("192.0.2.7:7000"), none));
 }

@@ -19,8 +19,8 @@ using namespace starling::io::test;
 
 namespace {
 
-/// A node with a loop and a thread of its own that waits for a link before its first step, and
-/// whose trainer nobody is.
+/// A node with its own loop and thread that waits for a link before its first step, and that has no
+/// trainer.
 class WaitingNode {
  public:
   explicit WaitingNode(const peer::testing::Problem& problem)
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(who_sends_what_cannot_be_read_is_told_so_and_then_turned_aw
   wire::Hello hello{.run = node.config.run, .parameters_hash = node.config.parameters_hash};
   hello.self = {.id = rogue.identity.id(),
                 .name = "rogue",
-                .addresses = {"192.0.2.1:1"},  // where nobody is
+                .addresses = {"192.0.2.1:1"},  // no peer is there
                 .incarnation = 1};
   RecordSigner signer(rogue.identity);
   membership::sign(hello.self, signer);

@@ -21,7 +21,7 @@ using namespace starling::io::test;
 namespace {
 
 struct Mapped {
-  /// A shell script in place of the program; its arguments are those of the program.
+  /// A shell script that replaces the program; its arguments are those of the program.
   std::string script(const std::string& text) {
     const std::string path = folder / "mapper";
     folder.write("mapper", "#!/bin/sh\n" + text);
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(the_process_inherits_next_to_nothing) {
 BOOST_AUTO_TEST_CASE(a_process_that_says_what_it_must_not_is_ended_and_started_again_later) {
   start(script("echo mapped pcp 203.0.113.5:7000 1200\necho rubbish\nexec sleep 1000\n"));
   BOOST_TEST(noted("it says: an unknown word; started again in 5 s"));
-  // What the router has mapped may still be mapped.
+  // The router's mapping may still exist.
   BOOST_TEST(mapping->addresses().size() == 1U);
 }
 

@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(the_option_comes_first_then_https_proxy_then_all_proxy) {
   BOOST_TEST(chosen("", {{"all_proxy", "d"}, {"ALL_PROXY", "e"}}) == "http://d:1080");
   BOOST_TEST(chosen("", {{"ALL_PROXY", "socks5h://e"}}) == "socks5://e:1080");
   BOOST_TEST(chosen("", {{"https_proxy", ""}, {"ALL_PROXY", "e"}}) == "http://e:1080");
-  // What is meant for plain HTTP alone is not meant for links.
+  // Settings for plain HTTP are not for links.
   BOOST_TEST(chosen("", {{"http_proxy", "b"}, {"HTTP_PROXY", "c"}}) == "");
 }
 

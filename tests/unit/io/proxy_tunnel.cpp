@@ -31,7 +31,7 @@ ProxyTunnel through(const char* proxy, const HostPort& target = kTarget) {
   return {parse_proxy(proxy).value(), target};
 }
 
-/// What the error of this answer says; fails the test where it is none.
+/// The error text of this answer; fails the test if it is not an error.
 std::string refusal(ProxyTunnel tunnel, const std::string& answer) {
   const auto status = tunnel.receive(view(answer));
   BOOST_REQUIRE_MESSAGE(!status.has_value(), "taken: " << answer);
@@ -44,7 +44,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A conversation: what is to be said before each answer of the proxy.
+/// A conversation: the expected bytes before each answer of the proxy.
 struct Talk {
   std::vector<std::pair<std::string, std::string>> turns;
   std::string rest;  ///< of the target, in the last answer
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_header_without_an_end_is_given_up) {
   // Its end beyond the bound does not help.
   const std::string late = "HTTP/1.1 200 OK\r\nX: " + std::string(io::kProxyAnswerMax, 'x');
   BOOST_TEST(has(refusal(through("http://proxy"), late + "\r\n\r\n"), "longer than 8192 bytes"));
-  // What the target says behind the header is not the header's.
+  // The target's bytes after the header do not belong to the header.
   ProxyTunnel busy = through("http://proxy");
   const std::string much(4 * io::kProxyAnswerMax, 'y');
   BOOST_REQUIRE(busy.receive(view("HTTP/1.1 200 OK\r\n\r\n" + much)).has_value());

@@ -23,7 +23,7 @@ void put(base::Buffer& bytes, std::uint64_t value, int size) {
   while (size-- > 0) bytes.push_back(static_cast<std::byte>(value >> (8 * size) & 0xffU));
 }
 
-/// What a router answers to a PCP request.
+/// A router's answer to a PCP request.
 base::Buffer pcp_answer(const base::Buffer& request, int result, std::uint32_t lifetime,
                         const char* outer, std::uint16_t port) {
   base::Buffer bytes;
@@ -68,17 +68,17 @@ struct World {
   }
   void hear(const base::Buffer& datagram) { mapper.receive(datagram, now, out); }
 
-  /// What was sent since the last call.
+  /// The datagrams sent since the last call.
   std::vector<base::Buffer> sent() { return take<Mapper::Send, base::Buffer>(); }
   std::vector<Mapper::AskUpnp> asked_upnp() { return take<Mapper::AskUpnp, Mapper::AskUpnp>(); }
-  /// What was said since the last call, a line each.
+  /// The reports since the last call, one per line.
   std::string said() {
     std::string text;
     for (const Line& line : take<Line, Line>()) text += write_line(line) + "\n";
     return text;
   }
 
-  /// Gets what was asked for by PCP.
+  /// Gets the requested mapping by PCP.
   void map_by_pcp(std::uint32_t lifetime = 1200) {
     const auto asked = sent();
     BOOST_REQUIRE(asked.size() == 1U);
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(what_pcp_maps_is_said_and_renewed_at_half_its_lifetime) {
   world.wait();
   const auto renewal = world.sent();
   BOOST_REQUIRE(renewal.size() == 1U);
-  // The same outer address and port are asked for.
+  // The same outer address and port are requested.
   BOOST_TEST((std::to_integer<int>(renewal[0][42]) << 8 | std::to_integer<int>(renewal[0][43])) ==
              7001);
   BOOST_TEST(std::to_integer<int>(renewal[0][59]) == 5);
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_request_is_sent_again_and_then_the_next_protocol_is_asked
   BOOST_REQUIRE(asked.size() == 2U);
   BOOST_TEST(asked[0].size() == 2U);
   BOOST_TEST(asked[1].size() == 12U);
-  // Of the two answers the one that is missing is asked for again.
+  // The missing one of the two answers is requested again.
   world.hear(nat_pmp_address("203.0.113.5"));
   BOOST_TEST(world.said() == "");
   world.wait();

@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_pcp_refusal_is_told_from_another_version) {
   brief.resize(24);
   BOOST_TEST(refusal(pcp::unpack(brief, request(), kNonce)) == "malformed request");
   BOOST_TEST(is<OtherVersion>(pcp::unpack(pcp_answer("02810001"), request(), kNonce)));
-  // What a router that knows NAT-PMP alone says (RFC 6886, section 3.5).
+  // The answer of a router that knows only NAT-PMP (RFC 6886, section 3.5).
   BOOST_TEST(is<OtherVersion>(pcp::unpack(bytes_of("0081000100000010"), request(), kNonce)));
 }
 

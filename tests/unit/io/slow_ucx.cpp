@@ -6,7 +6,7 @@
 
 namespace {
 
-/// While the library is loaded it waits for somebody to open the FIFO that the variable names.
+/// While the library is loaded, it waits until the FIFO that the variable names is opened.
 struct Gate {
   Gate() {
     const char* const fifo = std::getenv("STARLING_TEST_GATE");

@@ -1,4 +1,4 @@
-// What reaches a listener from programs that are no peers, and from peers that break the rules.
+// A listener against programs that are not peers, and against peers that break the rules.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -24,14 +24,14 @@ using namespace starling::io::test;
 
 namespace {
 
-/// Connects to a listener and says what the test wants said; above TCP nothing is a peer's.
+/// Connects to a listener and sends the test's bytes; above TCP, it is not a peer.
 std::unique_ptr<TcpStream> connect(Loop& loop, const std::string& address) {
   auto stream = TcpStream::connect(loop, base::parse_ip_port(address).value()).value();
   BOOST_REQUIRE(run_until(loop, [&] { return stream->connected(); }));
   return stream;
 }
 
-/// A peer as far as its session is established, to do then what a peer must not do.
+/// A peer until its session is established, which then breaks the rules.
 class Rogue {
  public:
   Rogue(Loop& loop, const std::string& address,
@@ -75,7 +75,7 @@ base::Buffer preface_of(std::uint8_t version) {
   return preface;
 }
 
-/// What ends a handshake in a test is what the test is about, not the handshake's timeout.
+/// The tested event ends a handshake in a test, not the handshake's timeout.
 TransportConfig patient() {
   TransportConfig config;
   config.handshake_timeout = 3 * kPatience;
@@ -139,8 +139,7 @@ BOOST_AUTO_TEST_CASE(a_dial_to_a_port_that_never_answers_fails_in_time) {
   BOOST_TEST(a.failed[0].second.find("in time") != std::string::npos);
 }
 
-/// Says something, ends its side, and cuts the connection: what is written to it afterwards raises
-/// SIGPIPE.
+/// Sends something, ends its side, and cuts the connection: a later write to it raises SIGPIPE.
 void speak_and_cut(const std::string& address, const std::string& text) {
   const RawAddress to(base::parse_ip_port(address).value());
   const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -199,7 +198,7 @@ BOOST_AUTO_TEST_CASE(one_host_alone_does_not_take_all_places_of_strangers) {
   BOOST_TEST(std::ranges::count_if(silent, waiting) == std::ptrdiff_t{kStrangersPerHostMax});
 }
 
-// Where there is no secret, anybody's link comes up.
+// Without a secret, anybody's link comes up.
 BOOST_AUTO_TEST_CASE(links_that_are_not_accepted_leave_room_for_dials) {
   Loop loop = make_loop();
   TransportConfig config;
@@ -326,7 +325,7 @@ BOOST_AUTO_TEST_CASE(bytes_that_tls_refuses_break_the_link_and_blame_nobody) {
   Rogue rogue(loop, a.transport->address(), tls.session(Role::dialer).value());
   rogue.say(encode(Preamble{}));
   BOOST_REQUIRE(run_until(loop, [&] { return !a.ups.empty(); }));
-  // A record of application data as TLS has it, which no key has made.
+  // A record of application data in TLS's form, but not made with any key.
   base::Buffer record(200, std::byte{0x5a});
   record[0] = std::byte{23};
   record[1] = record[2] = std::byte{3};
@@ -359,7 +358,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_sends_garbage_instead_of_frames_is_cut) {
   }
 }
 
-// Each asks for a window's bytes: they would go again for ever.
+// Each requests a window's bytes: they would be sent again forever.
 BOOST_AUTO_TEST_CASE(a_peer_that_asks_for_the_same_again_and_again_is_cut) {
   Loop loop = make_loop();
   Endpoint a(loop, plain());

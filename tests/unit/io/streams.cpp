@@ -1,4 +1,5 @@
-// The two halves of a link's stream: what is sent until it is taken, and what comes in any order.
+// The two halves of a link's stream: sent bytes until they are taken, and received bytes in any
+// order.
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ base::Buffer bytes(std::size_t size, std::uint8_t first = 0) {
   return made;
 }
 
-/// Collects what is delivered.
+/// Collects the delivered bytes.
 struct Delivered {
   base::Buffer all;
   base::Status operator()(base::ByteView part) {
@@ -104,7 +105,7 @@ BOOST_AUTO_TEST_CASE(stretches_in_any_order_and_twice_make_one_stream) {
       Incoming in;
       Delivered delivered;
       while (in.position() < sent.size()) {
-        // Not too far ahead of what is due, so that the stretches that wait stay few.
+        // Not too far ahead of the due bytes, so that few stretches wait.
         const std::uint64_t ahead = rng.below(3) == 0 ? rng.below(200) : 0;
         const std::uint64_t behind = std::min<std::uint64_t>(rng.below(50), in.position());
         const std::uint64_t offset =

@@ -35,7 +35,7 @@ class Child {
 
 base::IpPort at(const std::string& address) { return base::parse_ip_port(address).value(); }
 
-/// Whether somebody who dials `to` is taken in by the listener, and what it sees of the dialer.
+/// Whether the listener accepts a dial to `to`, and the dialer's address as it sees it.
 std::optional<base::IpPort> seen_by(TcpListener& listener, Loop& loop, const std::string& to) {
   const auto dialer = TcpStream::connect(loop, at(to));
   if (!dialer) return std::nullopt;

@@ -37,7 +37,7 @@ std::string hosts_of(const std::vector<base::IpPort>& addresses) {
   return text;
 }
 
-/// Takes no more connections: who wants one is not answered, as by a firewall that drops.
+/// Takes no more connections: dials are not answered, as by a firewall that drops packets.
 class BlackHole {
  public:
   explicit BlackHole(const std::string& host) {
@@ -73,7 +73,7 @@ class BlackHole {
 struct Dials {
   ~Dials() { fake_names.clear(); }
 
-  /// What becomes of a dial.
+  /// The outcome of a dial.
   TcpDial::State end_of(TcpDial& dial) {
     BOOST_TEST(run_until(loop, [&] { return dial.pump() != TcpDial::State::working; }));
     return dial.pump();

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read) {
 BOOST_AUTO_TEST_CASE(records_come_byte_by_byte_or_several_at_once_and_in_part) {
   base::Buffer plain(100'000);
   for (std::size_t i = 0; i < plain.size(); ++i) plain[i] = std::byte(i * 31 >> 3U);
-  base::Buffer stream{std::byte{1}};  // what it has already stays in front
+  base::Buffer stream{std::byte{1}};  // its old content stays in front
   for (std::size_t done = 0; done < plain.size(); done += 10'000) {
     BOOST_REQUIRE(dialer->write(base::ByteView(plain).subspan(done, 10'000), stream));
   }

@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(what_waits_when_it_is_closed_is_dropped_and_nobody_is_woken
   outcomes = {peer::StepDone{}};
   port.hand_back(outcomes);
   port.leave();
-  port.submit(peer::StepJob{});  // nobody minds
+  port.submit(peer::StepJob{});  // harmless
   BOOST_TEST(woken == 0);
   BOOST_TEST(!port.take().has_value());
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the scenarios' laboratory concludes from what it sees. The last line is
+"""The conclusions of the scenarios' laboratory from its observations. The last line is
 "N passed, N failed, N skipped"."""
 
 import array
@@ -202,7 +202,7 @@ class TheLaboratory(unittest.TestCase):
             self.assertEqual(shares, [])
             self.hear(13, "training")
             self.assertEqual(shares, [0.4])
-            self.hear(20, "training")  # what it uses now is not its own speed
+            self.hear(20, "training")  # its current pace is not its own speed
             self.assertEqual(shares, [0.4])
             self.assertAlmostEqual(peer.used, 0.8)
 

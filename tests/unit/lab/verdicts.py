@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""How the scenarios' laboratory judges what peers hold of each other. The last line is
+"""How the scenarios' laboratory judges the peers' views of each other. The last line is
 "N passed, N failed, N skipped"."""
 
 import json
@@ -20,7 +20,7 @@ JUDGED = json.loads((ROOT / "tests/unit/sim/judged.json").read_text())
 
 
 class Truth:
-    """What is true: since when peers run and paths are clear."""
+    """The truth: since when peers run and paths are clear."""
 
     def __init__(self, count):
         self.running = {n: 0.0 for n in range(count)}

@@ -71,7 +71,7 @@ class Alone {
     give(Received{id, wire::Neighbour{wire::NeighbourKind::request}});
     return id;
   }
-  /// What it does meanwhile is in `out`.
+  /// Its actions meanwhile are in `out`.
   void pass(base::Duration time) {
     out.clear();
     const base::Time end = now + time;

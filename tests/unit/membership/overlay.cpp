@@ -1,4 +1,4 @@
-// Who is linked with whom, over many seeds.
+// The graph of links, over many seeds.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(with_a_hub_the_overlay_is_a_star_that_its_death_takes_apart
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       Swarm swarm(seed, {.hub = "peer-3"});
-      add_peers(swarm, 9, 33ms);  // by peer-0, which is no hub
+      add_peers(swarm, 9, 33ms);  // by peer-0, which is not a hub
       const auto star = [&] {
         for (std::size_t i = 0; i < 9; ++i) {
           if (!swarm.up(i) || swarm.degree(i) != (i == 3 ? 8U : 1U)) return false;

@@ -1,4 +1,5 @@
-// Who asks whom for a place among its neighbours when there is little room, and who gives way.
+// Requests for a place among a peer's neighbours when there is little room, and which peer gives
+// way.
 #include <algorithm>
 #include <vector>
 

@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(what_others_know_of_a_former_life_counts_and_what_follows_o
   BOOST_TEST(table.total(kStart) == 1000);
   (void)table.set_own(entry(1, 30), true, kStart + 1s);
   BOOST_TEST(table.total(kStart + 1s) == 1020);
-  BOOST_TEST(table.find(1)->rate <= 20);  // the jump is no speed
+  BOOST_TEST(table.find(1)->rate <= 20);  // the jump does not count as speed
   merge(table, entry(1, 1020), kStart + 1s);
   BOOST_TEST(table.total(kStart + 1s) == 1020);
 }

@@ -23,7 +23,7 @@ wire::MemberRecord relay_record(std::uint8_t fill) {
   return record_of(fill, Reachability::reachable, false);
 }
 
-/// For so many that come that others would be taken for silent meanwhile.
+/// For many strangers: with shorter heartbeats, other peers would be taken for silent meanwhile.
 const Config kSlow{.heartbeat = 60s};
 /// Strangers come no faster than they are taken up.
 constexpr base::Duration kBetweenStrangers = 20ms;
@@ -37,7 +37,7 @@ NeighbourKind asked(Alone& peer, const wire::MemberRecord& other, std::uint32_t 
   return peer.said(id);
 }
 
-/// Who is dialed at once or within a second.
+/// The peers dialed at once or within a second.
 std::vector<base::PeerId> dialed(Alone& peer) {
   std::vector<Dial> dials = peer.all<Dial>();
   peer.pass(1s);

@@ -76,7 +76,7 @@ void require_storm_settles(std::size_t count, int seconds) {
   require_no_false_death(swarm, 1);
 }
 
-// What a peer sends another gets: the mean of both directions is the same.
+// Bytes that one peer sends are received by another: both directions have the same mean.
 void require_quiet_is_cheap(std::size_t count) {
   Swarm swarm(2, {.counts_bytes = true});
   storm(swarm, count);

@@ -12,7 +12,7 @@ namespace starling::membership::testing {
 
 namespace {
 
-constexpr base::Duration kLossPauseMax = std::chrono::seconds(120);  // of TCP's, as Linux has it
+constexpr base::Duration kLossPauseMax = std::chrono::seconds(120);  // of TCP, as in Linux
 
 }  // namespace
 

@@ -87,7 +87,7 @@ class Swarm {
   /// All messages to or from these peers get lost with this chance. The transport hides it: they
   /// come later, by a round of `timeout` for each loss.
   void lossy(std::vector<std::size_t> peers, double chance, base::Duration timeout);
-  /// What these peers send arrives nowhere, until it is healed.
+  /// Nothing that these peers send arrives, until it is healed.
   void mute(const std::vector<std::size_t>& peers);
 
   /// Every running peer has a relation with every other, known at both ends.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 20240607;
 constexpr int kDraws = 20'000;
-/// Four standard deviations of a share among so many draws, at most.
+/// At most four standard deviations of a share among this many draws.
 constexpr double kShareError = 4 * 0.5 / 141.4;
 
 std::vector<double> shares(const std::vector<float>& logits, const Sampling& config) {

@@ -1,4 +1,4 @@
-// What several tests of models need.
+// Common parts of several tests of models.
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@ wire::MemberState state_of(const Status& status, const base::PeerId& id) {
   return found->record.state;
 }
 
-/// What holds of any status at any time.
+/// Holds for any status at any time.
 void check_status(const Status& status) {
   BOOST_TEST(status.progress >= 0.0);
   BOOST_TEST(status.progress <= 1.0);
@@ -464,7 +464,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_come_before_the_ring_is_complete_are_bounded
   world.give(0, Received{link, hello});
   wire::Reduce reduce{.phase = wire::ReducePhase::scatter};
   reduce.payload.resize(4 * config.parameter_count);
-  world.give(0, Received{link, reduce});  // it is no neighbour: nothing is kept
+  world.give(0, Received{link, reduce});  // it is not a neighbour: nothing is kept
   world.give(0, Received{link, wire::Neighbour{wire::NeighbourKind::request}});
   BOOST_REQUIRE(world.status(0).links.size() == 1U);
   world.give(0, Received{link, reduce});

@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(who_breaks_the_exchange_s_protocol_is_banned) {
       return Received{link, wire::Delta{.exchange = {1'000'000}}};
     });
     break_the_protocol(seed, [](base::LinkId link) {
-      return Received{link, wire::ReduceReceived{}};  // here is no ring
+      return Received{link, wire::ReduceReceived{}};  // there is no ring here
     });
   }
 }

@@ -1,4 +1,4 @@
-// What a peer knows of its former lives and of what others have done, and what they know.
+// A peer's knowledge of its former lives and of others' work, and the others' knowledge of it.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(what_peers_that_are_gone_have_trained_counts_after_a_restar
   const std::size_t again = world.add(config, {}, left, 0);
   BOOST_TEST(world.status(again).progress >= left.progress);
   BOOST_REQUIRE(world.run_to_the_end(kPatience));
-  // What the others did after the checkpoint last heard of them, it cannot count.
+  // It cannot count the work of others after the last that the checkpoint heard of them.
   std::uint64_t heard_of = 0;
   for (const base::SampleCounter& counter : left.counters) {
     if (counter.peer != world.peer(0).id.prefix()) heard_of += counter.samples;

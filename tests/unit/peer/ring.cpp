@@ -1,4 +1,5 @@
-// What the peers of a ring must agree on, and what is said when one is missing or too many.
+// The facts on which the peers of a ring must agree, and the messages if one is missing or too
+// many.
 #include <algorithm>
 #include <chrono>
 #include <string>

@@ -16,7 +16,7 @@ using namespace starling::peer::testing;
 
 namespace {
 
-/// What a peer tells a stranger that asks it for its run file, after its hello.
+/// A peer's answer to a stranger that requests its run file, after its hello.
 std::vector<wire::Message> answer_of(Config config) {
   World world(1);
   world.add(std::move(config));

@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(what_is_saved_is_the_replica_and_a_failure_is_an_outcome) {
   BOOST_TEST(std::get<Saved>(outcomes[0]).status.error().text == "no space left");
 }
 
-// What a step made of the parameters is known with the next one's loss alone.
+// Only the next step's loss shows what a step did to the parameters.
 BOOST_AUTO_TEST_CASE(what_is_not_finite_is_not_saved) {
   worker->submit(StepJob{std::numeric_limits<float>::infinity()});
   worker->submit(SaveJob{});

@@ -43,7 +43,7 @@ struct Problem {
                                                const Resume& resume = {}) const;
 };
 
-/// What a core is told of a run on the problem: 8,192 samples, an exchange every other step.
+/// A core's configuration for a run on the problem: 8,192 samples, an exchange every other step.
 [[nodiscard]] Config config_for(const Problem& problem, exchange::Mode mode);
 
 /// Of virtual time, for a run to its end.
@@ -82,7 +82,7 @@ class World {
   /// Runs until every peer that was not killed has finished.
   bool run_to_the_end(base::Duration limit);
 
-  /// What a peer did, as far as it left the core.
+  /// A peer's actions, as far as they left the core.
   struct Peer {
     base::PeerId id;
     std::unique_ptr<data::Loader> loader;

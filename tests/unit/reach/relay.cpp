@@ -63,11 +63,11 @@ BOOST_AUTO_TEST_CASE(a_relay_offers_starts_and_forgets_a_circuit) {
 
 BOOST_AUTO_TEST_CASE(it_refuses_and_says_why) {
   Script off = relay_of({.circuits = 0});
-  BOOST_TEST(off.hears(1, ask(1, 't')) == Lines{"send 1 refuse: it relays for nobody"});
+  BOOST_TEST(off.hears(1, ask(1, 't')) == Lines{"send 1 refuse: it relays for no peer"});
   Script no_rate = relay_of({.limit = 0});
-  BOOST_TEST(no_rate.hears(1, ask(1, 't')) == Lines{"send 1 refuse: it relays for nobody"});
+  BOOST_TEST(no_rate.hears(1, ask(1, 't')) == Lines{"send 1 refuse: it relays for no peer"});
   Script open = relay_of({}, false);  // security.mode = "off"
-  BOOST_TEST(open.hears(1, ask(1, 't')) == Lines{"send 1 refuse: it relays for nobody"});
+  BOOST_TEST(open.hears(1, ask(1, 't')) == Lines{"send 1 refuse: it relays for no peer"});
   Script peer = relay_of();
   const Lines absent{"send 1 refuse: it has no direct link with that member"};
   BOOST_TEST(peer.hears(1, ask(1, 'x')) == absent);
@@ -80,8 +80,7 @@ BOOST_AUTO_TEST_CASE(it_takes_as_many_as_allowed_and_few_of_one) {
   Script peer = relay_of({.circuits = 8});
   BOOST_TEST(accepted(peer, 1, 100, 10) == kCircuitsOfOne);
   BOOST_TEST(accepted(peer, 2, 100, 10) == 2U);
-  BOOST_TEST(peer.hears(2, ask(1, 't')) ==
-             Lines{"send 2 refuse: it has as many circuits as it takes"});
+  BOOST_TEST(peer.hears(2, ask(1, 't')) == Lines{"send 2 refuse: it takes no more circuits"});
   peer.tell(CircuitEnded{link(1), 100, 0});
   BOOST_TEST(peer.hears(2, ask(2, 't')).back() == "send 3 offer b");
 }
@@ -140,7 +139,7 @@ BOOST_AUTO_TEST_CASE(who_is_about_to_end_relays_on_and_takes_nothing_new) {
   BOOST_TEST(peer.tell(Retire{}) == Lines{"end circuit on 2"});
   BOOST_TEST(peer.tell(CircuitEnded{link(2), 6, 0}) == Lines{"free 2"});
   BOOST_TEST(peer.core.relayed() == 1U);
-  BOOST_TEST(peer.hears(2, ask(7, 't')) == Lines{"send 2 refuse: it relays for nobody"});
+  BOOST_TEST(peer.hears(2, ask(7, 't')) == Lines{"send 2 refuse: it relays for no peer"});
   BOOST_TEST(peer.hears(2, offer(8, 'a')) == Lines{"send 2 refuse: the other end refused it"});
 }
 

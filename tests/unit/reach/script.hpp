@@ -1,4 +1,4 @@
-// A core of reach, what it is told, and what it says as lines of text, to be compared as a table.
+// A core of reach with its events, and its actions as lines of text, to be compared as a table.
 #pragma once
 
 #include <map>
@@ -26,14 +26,14 @@ class Script final : public Members {
   void linked(std::uint32_t number, char letter, const std::string& observed, std::uint32_t via = 0,
               bool asked = false, const std::string& address = {});
 
-  /// What it does about it, a line each: "dial 1.2.3.4:7 direct", "send 1 ask t", ...
+  /// Its actions, one per line: "dial 1.2.3.4:7 direct", "send 1 ask t", ...
   std::vector<std::string> tell(const Event& event);
   template <class Message>
   std::vector<std::string> hears(std::uint32_t from, const Message& message) {
     return tell(Received{link(from), message});
   }
   std::vector<std::string> answered(const std::string& address, char by);
-  /// Lets time go on, and expires what is due meanwhile.
+  /// Lets time pass, and expires the deadlines that are due meanwhile.
   std::vector<std::string> wait(base::Duration time);
 
   [[nodiscard]] const wire::MemberRecord* find(const base::PeerId& peer) const override;

@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(files_that_the_page_names_are_there) {
   BOOST_TEST(count >= 3U);
 }
 
-// What a peer answers forbids all other sources, so the page would lack them.
+// A peer's answers forbid all other sources, so the page would lack them.
 BOOST_AUTO_TEST_CASE(nothing_is_loaded_from_elsewhere_or_written_inline) {
   const std::string html(page_file("/")->content);
   BOOST_TEST(!std::regex_search(html, std::regex("(?:src|href)=\"(?:https?:|//|data:)")));

@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_summary_is_refused_with_the_place) {
   auto json = nlohmann::json::parse(good);
   json["bytes_sent"]["delta"] = -1;
   BOOST_TEST(peer_summary_from_json(json.dump()).error().text ==
-             "bytes_sent.delta is no whole number from 0 on");
+             "bytes_sent.delta is not a whole number of 0 or more");
   json["history"] = {1};
   BOOST_TEST(!peer_summary_from_json(json.dump()));
   json["history"] = 3;

@@ -41,7 +41,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// What a printer wrote, from a file of its own.
+/// A printer's output, from its own file.
 class Recorder {
  public:
   Recorder() : file_(std::tmpfile()) { BOOST_REQUIRE(file_ != nullptr); }

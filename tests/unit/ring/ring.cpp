@@ -51,7 +51,7 @@ struct World {
 
   Ring& receiver_of(std::size_t link) { return rings[(link + 1) % rings.size()]; }
 
-  // What is on its way on the old link is lost, either way.
+  // Messages in flight on the old link are lost, either way.
   void begin_at_receiver(std::size_t link) {
     ++links[link].of_receiver;
     links[link].messages.clear();
@@ -177,7 +177,7 @@ Ring open_ring() {
   return ring;
 }
 
-// What a ring says to an event.
+// A ring's answer to an event.
 std::string answer(Ring& ring, Ring::Event event) {
   std::vector<Ring::Action> out;
   ring.handle(std::move(event), out);

@@ -9,7 +9,7 @@ using namespace starling::runfile;
 
 namespace {
 
-/// About as many layers as there may be, with long names, and `deep` of such in front of each.
+/// About the largest allowed number of layers, with long names, nested in `deep` blocks.
 RunFile long_names(std::size_t deep) {
   using model::LayerKind;
   const std::string name(model::kNameMax, 'n');

@@ -1,4 +1,4 @@
-// What differs between two runs, where one of them did not fit into a refusal.
+// The differences between two runs if one of them did not fit into a refusal.
 #include <string>
 
 #include <boost/test/unit_test.hpp>
@@ -12,8 +12,8 @@ using starling::wire::kCanonicalMax;
 
 namespace {
 
-/// The canonical form of a model with so many layers, longer than a refusal has room for; the last
-/// key is "run.seed".
+/// The canonical form of a model with many layers, longer than a refusal has room for; the last key
+/// is "run.seed".
 std::string long_form(int seed, int layer = 700, const std::string& kind = "relu") {
   std::string text;
   for (int i = 0; i < 1400; ++i) {

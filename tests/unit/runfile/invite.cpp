@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(an_invite_names_what_leads_to_the_swarm_from_elsewhere) {
   // Loopback would lead to whoever is invited, unless all are on one machine.
   BOOST_TEST((named({"10.0.0.1:7"}, {"127.0.0.1:8", "[::1]:8"}) == Addresses{"10.0.0.1:7"}));
   BOOST_TEST((named({"127.0.0.1:7"}, {"127.0.0.1:8"}) == Addresses{"127.0.0.1:7", "127.0.0.1:8"}));
-  // What a shell or a line would not bear is left out.
+  // Addresses that are not safe in a shell or a line are left out.
   BOOST_TEST((named({"10.0.0.1:7"}, {"[fe80::1%eth0]:7", "x`y`:1"}) == Addresses{"10.0.0.1:7"}));
 }
 

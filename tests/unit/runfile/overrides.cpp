@@ -1,4 +1,4 @@
-// What is said of overrides (--set), and of run files that come from strangers.
+// Messages about overrides (--set), and about run files that come from strangers.
 #include <string>
 #include <vector>
 

@@ -554,7 +554,7 @@ BOOST_AUTO_TEST_CASE(every_part_of_a_model_is_in_it) {
       BOOST_TEST(canonical(parse({"model.preset=gpt", override}, kBare), {}) != gpt);
     }
   }
-  // What a preset fills in, written out.
+  // The values that a preset fills in, written out.
   BOOST_TEST(canonical(parse({"model.preset=gpt", "model.width=256", "model.kv_heads=4",
                               "model.mlp_width=1024"},
                              kBare),

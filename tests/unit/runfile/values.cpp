@@ -20,7 +20,7 @@ base::Result<RunFile> parse_dropout(const std::vector<std::string>& overrides,
   return parse_run_file(text, "run.toml", overrides);
 }
 
-/// What is said against the run file, which is refused.
+/// The reason for which the run file is refused.
 std::string error_of(const std::vector<std::string>& overrides,
                      const std::string& text = kDropoutRun) {
   const auto run_file = parse_dropout(overrides, text);

@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(heal_ends_what_is_cut_in_turns_and_what_has_an_end) {
         BOOST_TEST(cut.at < 16);
         BOOST_TEST((cut.until > cut.at && cut.until <= 16));
       }
-      // What begins at that moment, but stands below, is not healed.
+      // A fault that begins at that moment, but is listed below, is not healed.
       BOOST_TEST(of_kind(plan, Kind::degrade).size() == 1U);
     }
   }

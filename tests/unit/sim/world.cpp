@@ -51,7 +51,7 @@ double value_of(const Report& report, const std::string& name) {
   return 0;
 }
 
-/// What the trace says of a peer's links coming up or going down, from a time on.
+/// The trace's lines about a peer's links coming up or going down, from a time on.
 std::vector<std::string> links_of(const Plan& plan, std::uint32_t peer, double from = 0) {
   const auto task = task_of(plan);
   std::vector<std::string> lines;

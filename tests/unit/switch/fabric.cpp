@@ -68,7 +68,7 @@ std::vector<std::uint32_t> numbers(const std::vector<Arrival>& arrivals) {
   return found;
 }
 
-/// A binomial count within five standard deviations of what is expected.
+/// A binomial count within five standard deviations of the expected one.
 void check_share(std::uint64_t count, std::uint64_t of, double share) {
   const double expected = static_cast<double>(of) * share;
   const double deviation = std::sqrt(expected * (1 - share));

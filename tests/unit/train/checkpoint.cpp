@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(runs_with_checkpoints_are_told) {
   BOOST_TEST((checkpointed_runs(folder).value() == std::vector{run}));
 }
 
-// What it holds may be found later: a peer that took it for empty would remove that then.
+// Its content may be found later: a peer that took it for empty would then remove it.
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_listed_is_no_empty_one) {
   write(root / "file", {});
   const auto runs = checkpointed_runs(root / "file");

@@ -99,7 +99,7 @@ struct PlainSgd {
   }
 };
 
-/// AdamW in double precision, as its paper has it, for one parameter.
+/// AdamW in double precision, as in its paper, for one parameter.
 struct PlainAdamW {
   double parameter;
   double mean = 0;

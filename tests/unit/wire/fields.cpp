@@ -32,13 +32,13 @@ void for_each_type(auto&& use) {
   std::apply([&](const auto&... one) { (use(one), ...); }, All{});
 }
 
-/// Converts to the type of whatever member it initializes.
+/// Converts to the type of the member that it initializes.
 struct Anything {
   template <class T>
   operator T() const;
 };
 
-/// How many members an aggregate has: as many as it can be initialized with.
+/// The number of members of an aggregate: the most with which it can be initialized.
 template <class Aggregate, class... Members>
 consteval std::size_t members_of() {
   if constexpr (requires { Aggregate{Members{}..., Anything{}}; }) {

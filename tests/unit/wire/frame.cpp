@@ -30,7 +30,7 @@ std::size_t largest_piece = 0;
 
 namespace {
 
-/// The largest piece of memory that was asked for since the last call.
+/// The largest piece of memory that was requested since the last call.
 std::size_t take_largest_piece() { return std::exchange(largest_piece, 0); }
 
 Buffer some_bytes(std::size_t size, std::uint64_t seed) {
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(announced_sizes_are_bounded_before_memory_is_taken) {
   BOOST_TEST(result->has_value());
 }
 
-// What a header announces is a stranger's word: to have memory taken costs a stranger bytes.
+// A header's size is a stranger's word: to make a peer take memory, a stranger must send bytes.
 BOOST_AUTO_TEST_CASE(memory_is_taken_for_eight_times_what_has_arrived_at_most) {
   constexpr std::size_t kPiece = 1000;
   const Buffer frame = wire::make_frame(wire::FrameType::delta, {}, some_bytes(4UL << 20, 6));

@@ -1,4 +1,4 @@
-// A frame as it is received.
+// A received frame.
 #pragma once
 
 #include <boost/test/unit_test.hpp>

@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(buffers_that_the_payload_does_not_hold_are_refused) {
   BOOST_TEST(!wire::decode(frame_of(wire::encode(odd))).has_value());
 }
 
-// What peers of this major version send to each other may not change.
+// The bytes between peers of this major version may not change.
 BOOST_AUTO_TEST_CASE(frames_of_this_version_keep_their_bytes) {
   const wire::Delta delta{.exchange = {300},
                           .samples = 640,
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(run_files_are_asked_for_and_handed_out) {
     const std::string text(size, '#');
     BOOST_TEST((round_trip(wire::RunFileReply{text}).text == text));
   }
-  // A longer one: the text is what the metadata ends with.
+  // A longer one: the metadata ends with the text.
   const auto longest =
       frame_of(wire::encode(wire::RunFileReply{std::string(wire::kRunFileTextMax, '#')}));
   base::Buffer metadata(longest.metadata().begin(), longest.metadata().end());
@@ -353,7 +353,7 @@ BOOST_AUTO_TEST_CASE(a_vector_of_64_bit_numbers_may_lie_across_words) {
   }
 }
 
-// What is not refused is a message that could have been sent.
+// Every accepted message could have been sent.
 BOOST_AUTO_TEST_CASE(mutated_messages_are_refused_or_could_have_been_sent) {
   for (const wire::Message& message : one_of_each()) {
     const wire::Frame frame = frame_of(wire::encode(message));

@@ -31,7 +31,7 @@ def main():
     parser.add_argument("--epochs", type=float, default=0)
     parser.add_argument("--snapshot-every", type=int, default=0)
     parser.add_argument("--address", required=True, help="this peer's own")
-    parser.add_argument("--gate", type=int, default=0, help="begin when so many are ready")
+    parser.add_argument("--gate", type=int, default=0, help="begin when this many are ready")
     arguments = parser.parse_args()
     os.environ["HIVEMIND_COLORS"] = "never"
     import hivemind
@@ -50,7 +50,7 @@ def main():
         part = common / "first-peer.part"
         part.write_text("\n".join(map(str, dht.get_visible_maddrs())))
         os.replace(part, first)
-    # hivemind makes the optimizer itself; its rate is set below as for the others.
+    # hivemind makes the optimizer itself; its rate is set below like for the others.
     optimizer = hivemind.Optimizer(
         dht=dht, run_id="bench", batch_size_per_step=run.batch,
         target_batch_size=arguments.every * run.batch * world, params=model.parameters(),

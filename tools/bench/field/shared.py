@@ -1,7 +1,7 @@
-"""What the peers of other systems have in common: the data, the network, the schedule, the record.
+"""The common parts of the peers of other systems: the data, the network, the schedule, the record.
 
 The run file decides; layers, samples and their scale are those of Starling, and so are the names
-in what `Record.save` writes, so that `starling eval` judges all systems alike.
+in files of `Record.save`, so that `starling eval` evaluates all systems in the same way.
 """
 
 import gzip
@@ -55,7 +55,7 @@ class Run:
         self.shuffle = torch.Generator().manual_seed(1000 * self.seed + rank)
 
     def model(self):
-        """The network, in PyTorch's usual layout: hivemind averages no other."""
+        """The network, in PyTorch's usual layout, the only one that hivemind averages."""
         torch.manual_seed(self.seed)
         return twins.make("cnn", input=(1, 28, 28), outputs=10)
 
@@ -79,7 +79,7 @@ class Run:
 
 
 class Record:
-    """What the harness reads afterwards: a line a step with its time, and weights now and then."""
+    """The harness's input afterwards: a line with the time of each step, and weights now and then."""
 
     def __init__(self, folder, snapshot_every):
         self.folder, self.every = pathlib.Path(folder), snapshot_every

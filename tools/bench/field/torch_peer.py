@@ -4,7 +4,7 @@ Reads RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT as torchrun sets them. Methods:
 ddp, ddp-fp16, ddp-powersgd   DistributedDataParallel, plain and with these hooks of its own
 localsgd                      parameters averaged by an all-reduce every --every steps
 decent-dp                     its ring
-starling                      a peer of Starling's in this loop; STARLING_LIBRARY has it
+starling                      a Starling peer in this loop; STARLING_LIBRARY names its library
 """
 
 import argparse
@@ -63,7 +63,7 @@ def average(model, world):
 
 
 def set_rate(net, optimizer, rate):
-    # decent-dp keeps an optimizer a bucket.
+    # decent-dp keeps one optimizer per bucket.
     for each in [optimizer] if optimizer else net._optims:
         for group in each.param_groups:
             group["lr"] = rate
@@ -106,7 +106,7 @@ def main():
     parser.add_argument("--epochs", type=float, default=0)
     parser.add_argument("--snapshot-every", type=int, default=0)
     starling = parser.add_argument_group("starling")
-    starling.add_argument("--peer-file", help="the run file without what this program decides")
+    starling.add_argument("--peer-file", help="the run file without the keys that this program sets")
     starling.add_argument("--set", action="append", default=[])
     starling.add_argument("--join", action="append", default=[])
     starling.add_argument("--listen")

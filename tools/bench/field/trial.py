@@ -1,4 +1,4 @@
-"""One run of a method by four peers in network namespaces: what was done to it, what was seen.
+"""One run of a method by four peers in network namespaces: the fault, and the observations.
 
 Used by tools/bench/peers.
 """
@@ -86,7 +86,7 @@ def slow_network(program, namespaces, rate_mbit):
 
 
 class SentBytes:
-    """What leaves a namespace's eth0. The file shows the namespace in which it was opened."""
+    """The bytes that leave a namespace's eth0. The file shows the namespace in which it was opened."""
 
     def __init__(self, namespace):
         with inside(namespace):
@@ -142,7 +142,7 @@ class Peer:
         return self.method in STARLING or self.method == EMBEDDED
 
     def starling(self):
-        """Words that all programs take which are a peer of Starling's."""
+        """Arguments for all programs that are a peer of Starling."""
         settings = ["report.every=0", "swarm.wait_for=2", *STARLING.get(self.method, [])]
         if self.epochs:
             settings.append(f"run.epochs={self.epochs}")
@@ -156,7 +156,7 @@ class Peer:
         return words
 
     def peer_file(self):
-        """Of the run file what is not for Starling's own trainer alone."""
+        """The run file without the keys that are only for Starling's own trainer."""
         path = self.folder / "peer.toml"
         text = RUN_FILE.read_text()
         for section, kept in (("model", ()), ("data", ()), ("train", ("lr", "batch", "schedule"))):
@@ -180,7 +180,7 @@ class Peer:
         if self.number == 0 and not self.epochs:
             words += ["--snapshot-every", str(SNAPSHOT_STEPS)]
         if self.method == HIVEMIND:
-            # Who comes late finds the others under way.
+            # A late peer finds the others under way.
             gate = 0 if self.epochs else PEERS
             return [python, str(FIELD / "hivemind_peer.py"), *words, "--address",
                     address_of(self.number), "--gate", str(gate)]
@@ -198,7 +198,7 @@ class Peer:
                 stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
         self.launched = time.time()
 
-    # What the lab's watcher wants to know.
+    # The interface of the lab's watcher.
     @property
     def state(self):
         return "running" if self.process and self.process.poll() is None else "ended"
@@ -231,7 +231,7 @@ class Peer:
         note_steps(self.steps, status, time.time())
 
     def read_steps(self):
-        """What another system than Starling wrote down since the last call."""
+        """The records of a system other than Starling since the last call."""
         try:
             with open(self.folder / "steps.txt", "rb") as file:
                 file.seek(self.read)
@@ -246,7 +246,7 @@ class Peer:
         return summary_of(self.folder)
 
     def first_step(self):
-        """When it was made; None if none was."""
+        """When the first step was made; None if there was none."""
         if self.is_starling and (summary := self.summary()):
             return self.launched + summary["seconds_to_first_step"]
         return self.steps[0][1] if self.steps else None
@@ -264,7 +264,7 @@ class Peer:
 # ---- one case ----------------------------------------------------------------------------------
 
 class Trial:
-    """One case while it runs, and what was seen of it."""
+    """One case while it runs, and its observations."""
 
     def __init__(self, network, fault, method, folder):
         self.network, self.fault, self.method = network, fault, method
@@ -293,7 +293,7 @@ class Trial:
             borrowed.give_back()
 
     def has_pace(self, since):
-        """Whether enough is known of a method that does the same steps on any network."""
+        """Whether enough is known about a method that makes the same steps on any network."""
         return (self.network != "bridge" and self.method in SYNCHRONOUS
                 and time.time() - since > PACE_SECONDS
                 and bool(self.peers[0].steps) and self.peers[0].steps[-1][0] >= PACE_STEPS)
@@ -339,7 +339,7 @@ class Trial:
         if self.fault == "kill" and first is not None and now - first >= FAULT_AFTER:
             self.peers[VICTIM].kill()
             self.fault_at = time.time()
-        # Who cannot begin without the late one has no first step before it.
+        # A peer that cannot begin without the late one has no first step before it.
         if self.fault == "late" and now - (first or began) >= FAULT_AFTER:
             if first is not None or now - began >= 2 * FAULT_AFTER:
                 self.peers[LATE].start()
@@ -407,7 +407,7 @@ class Trial:
         return found
 
     def after_fault(self):
-        """What those noticed that the fault did not hit."""
+        """The effects on the peers that the fault did not hit."""
         hit = VICTIM if self.fault == "kill" else LATE
         others = [peer for peer in self.peers if peer.number != hit]
         went_on = [bool(peer.steps and peer.ended and peer.process.returncode == 0)

@@ -26,8 +26,8 @@ Loop make_loop() { return std::move(Loop::create().value()); }
 // Of a SYN that is dropped nothing comes back: this long nothing is taken for nothing.
 constexpr int kDroppedMs = 100;
 
-/// What UCX takes for an order to write 16 bytes to any address of the process: after the number
-/// that begins a connection a message of kind "put" (uct_tcp_ep_put_req_hdr_t).
+/// Bytes that UCX takes for an order to write 16 bytes to any address of the process: after the
+/// number that begins a connection, a message of kind "put" (uct_tcp_ep_put_req_hdr_t).
 base::Buffer put_packet(const void* target) {
   struct __attribute__((packed)) {
     std::uint64_t magic = 0xCAFEBABE12345678;
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_stranger_writes_nothing_into_the_process) {
   int turns = 0;
   BOOST_TEST(pair.run_until([&] { return ++turns > 100; }));
   BOOST_TEST(target.data() == "untouched");
-  // And a member's link is none the worse.
+  // And a member's link still works.
   pair.client.carrier->send(base::Buffer(10));
   BOOST_TEST(pair.run_until([&] { return pair.server.carrier->readable(); }));
 }
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_stranger_writes_nothing_into_the_process) {
 BOOST_AUTO_TEST_CASE(a_scanner_that_races_the_start_is_never_connected) {
   constexpr int kStarts = 10;
   const base::PortRange ports = free_ports(16);
-  // Of these one takes everybody: the scanner does find what can be found.
+  // One of these accepts everybody: so the scanner does find open ports.
   const base::Descriptor open(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const RawAddress address({kLoopback, ports.last});
   BOOST_REQUIRE(bind(open.get(), address.get(), address.size()) == 0);

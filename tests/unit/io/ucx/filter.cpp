@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(without_members_nothing_passes) {
 }
 
 BOOST_AUTO_TEST_CASE(a_packet_of_the_other_family_never_passes) {
-  // IPv4 on a socket of IPv6: a source would be read where there is none.
+  // IPv4 on an IPv6 socket: the source would be read at the wrong place.
   Packet packet = packet_from("10.0.0.1");
   const base::Ip lookalike = base::Ip::of_bytes(std::span(packet).subspan(8, 16)).value();
   const std::vector<base::Ip> members{lookalike, ip("0.0.0.0")};

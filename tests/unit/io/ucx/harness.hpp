@@ -81,14 +81,14 @@ struct Pair {
   Side client;
 };
 
-/// `count` ports in a row on which nobody listened a moment ago, and none of those that systems
-/// give to clients. Others each time: a port stays taken for a minute after its connections.
+/// `count` ports in a row that were free a moment ago, outside the range that systems give to
+/// clients. Different ones each time: a port stays taken for a minute after its connections.
 base::PortRange free_ports(unsigned count);
 
 /// Ports on which this process listens for TCP.
 std::vector<std::uint16_t> listening_ports();
 
-/// A connection from `from` to that port of loopback: none within `patience` is none at all.
+/// Whether a connection from `from` to that port of loopback comes up within `patience`.
 base::Descriptor connect_from(const base::Ip& from, std::uint16_t port, int patience_ms);
 
 }  // namespace starling::io::ucx::test

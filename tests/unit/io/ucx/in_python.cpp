@@ -32,8 +32,8 @@ bool connects(const char* from, std::uint16_t port) {
 
 }  // namespace
 
-/// 0: nobody could connect before being allowed, then a member could and a stranger could not.
-/// 1: the fabric did not start. Else a bit for each of these that was otherwise.
+/// 0: nobody could connect before being allowed, then a member could and a stranger could not. 1:
+/// the fabric did not start. Otherwise a bit for each of these that failed.
 extern "C" __attribute__((visibility("default"))) int starling_test_fabric() {
   Loop loop = std::move(Loop::create().value());
   const auto fabric = Fabric::start(loop, {"lo", kLoopback, {}});

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""A fabric inside a Python process: nobody but members reaches UCX's ports there, either.
+"""A fabric inside a Python process: there, too, only members reach UCX's ports.
 
-The library with the fabric stands in STARLING_LIBRARY. The last line is
+STARLING_LIBRARY names the library with the fabric. The last line is
 "N passed, N failed, N skipped".
 """
 
@@ -21,7 +21,7 @@ LIBRARY = os.environ.get("STARLING_LIBRARY", "")
 
 
 def ends_in_a_process_of_its_own(code):
-    """What starling_test_fabric returns there, after `code`."""
+    """The result of starling_test_fabric there, after `code`."""
     program = f"import ctypes\n{code}\nexit(ctypes.CDLL({LIBRARY!r}).starling_test_fabric())"
     return subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode
 

@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_no_module_is_refused) {
   BOOST_TEST(says(absent.error().text, "UCX cannot be loaded"));
   const auto other = load_module("libm.so.6");
   BOOST_REQUIRE(!other.has_value());
-  BOOST_TEST(says(other.error().text, "is no UCX module of starling"));
+  BOOST_TEST(says(other.error().text, "is not a UCX module of starling"));
 }
 
 BOOST_AUTO_TEST_CASE(the_module_is_looked_for_beside_the_program_first) {

@@ -61,16 +61,16 @@ BOOST_AUTO_TEST_CASE(what_others_may_use_proves_nothing) {
   BOOST_REQUIRE(chmod(file.c_str(), 0600) == 0);
   BOOST_TEST(MachineProof::open(folder).has_value());
   fs::resize_file(file, 31);
-  BOOST_TEST(refused(folder, "is no key of starling"));
+  BOOST_TEST(refused(folder, "is not a key of starling"));
   fs::remove(file);
   fs::create_symlink("/etc/hostname", file);
   BOOST_TEST(refused(folder, file));
   const std::string link = temporary / "link";
   fs::create_directory_symlink(folder, link);
-  BOOST_TEST(refused(link, "is no folder"));
+  BOOST_TEST(refused(link, "is not a folder"));
   const std::string plain = temporary / "plain";
   std::ofstream(plain) << "x";
-  BOOST_TEST(refused(plain, "is no folder"));
+  BOOST_TEST(refused(plain, "is not a folder"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_sender_that_breaks_a_rule_is_found_out) {
   }
 }
 
-// The libraries are also somebody else's in a process that embeds a peer.
+// A process that embeds a peer may have other users of the libraries.
 BOOST_AUTO_TEST_CASE(what_others_do_with_the_same_libraries_is_left_alone) {
   BOOST_REQUIRE(Guard::install().has_value());
   const std::set<int> before = listening_sockets();

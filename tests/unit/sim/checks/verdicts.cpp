@@ -26,7 +26,7 @@ PlannedEvent cut_of(const std::vector<std::uint32_t>& a, const std::vector<std::
   return event;
 }
 
-/// What real peers are judged by as well.
+/// The cases by which real peers are judged as well.
 nlohmann::json judged() { return nlohmann::json::parse(std::ifstream(JUDGED)); }
 
 Kind kind_of(const nlohmann::json& event) {
