@@ -23,10 +23,10 @@
 #include "complain.hpp"
 #include "peer/invite.hpp"
 #include "peer/run_file.hpp"
-#include "sim/plan.hpp"
+#include "sim/language/plan.hpp"
+#include "sim/language/scenario.hpp"
 #include "sim/random_scenario.hpp"
 #include "sim/run.hpp"
-#include "sim/scenario.hpp"
 #include "sim/shrink.hpp"
 #include "system.hpp"
 

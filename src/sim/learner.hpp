@@ -12,7 +12,7 @@
 #include "exchange/buffers.hpp"
 #include "peer/config.hpp"
 #include "peer/run_file.hpp"
-#include "sim/scenario.hpp"
+#include "sim/language/scenario.hpp"
 
 namespace starling::sim {
 

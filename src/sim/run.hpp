@@ -9,7 +9,7 @@
 
 #include "base/result.hpp"
 #include "sim/checks.hpp"
-#include "sim/plan.hpp"
+#include "sim/language/plan.hpp"
 
 namespace starling::sim {
 

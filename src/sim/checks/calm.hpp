@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "sim/checks/disturbances.hpp"
-#include "sim/plan.hpp"
+#include "sim/language/plan.hpp"
 #include "sim/world.hpp"
 
 namespace starling::sim {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "sim/checks/disturbances.hpp"
+#include "sim/language/plan.hpp"
 #include "sim/paths.hpp"
-#include "sim/plan.hpp"
 
 namespace starling::sim {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "membership/record.hpp"
-#include "sim/scenario_names.hpp"
+#include "sim/language/scenario_names.hpp"
 
 using namespace starling;
 using namespace starling::sim;

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
-#include "sim/plan.hpp"
-#include "sim/scenario_names.hpp"
+#include "sim/language/plan.hpp"
+#include "sim/language/scenario_names.hpp"
 
 namespace starling::sim {
 namespace {

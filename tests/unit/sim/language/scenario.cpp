@@ -1,4 +1,4 @@
-#include "sim/scenario.hpp"
+#include "sim/language/scenario.hpp"
 
 #include <filesystem>
 #include <string>

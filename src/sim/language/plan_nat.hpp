@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "sim/plan.hpp"
+#include "sim/language/plan.hpp"
 
 namespace starling::sim {
 

@@ -1,4 +1,4 @@
-#include "sim/scenario.hpp"
+#include "sim/language/scenario.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "sim/scenario_names.hpp"
+#include "sim/language/scenario_names.hpp"
 
 namespace starling::sim {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/plan.hpp"
+#include "sim/language/plan.hpp"
 
 #include <algorithm>
 #include <string>

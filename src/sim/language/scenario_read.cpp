@@ -8,9 +8,9 @@
 #include "base/file.hpp"
 #include "base/suggest.hpp"
 #include "peer/toml_text.hpp"
-#include "sim/scenario.hpp"
-#include "sim/scenario_fields.hpp"
-#include "sim/scenario_names.hpp"
+#include "sim/language/scenario.hpp"
+#include "sim/language/scenario_fields.hpp"
+#include "sim/language/scenario_names.hpp"
 
 namespace starling::sim {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/enum_names.hpp"
-#include "sim/scenario.hpp"
+#include "sim/language/scenario.hpp"
 
 namespace starling::sim {
 

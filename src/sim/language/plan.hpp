@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "sim/scenario.hpp"
+#include "sim/language/scenario.hpp"
 
 namespace starling::sim {
 

@@ -1,4 +1,4 @@
-#include "sim/plan.hpp"
+#include "sim/language/plan.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -15,7 +15,7 @@
 #include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/rng.hpp"
-#include "sim/plan_nat.hpp"
+#include "sim/language/plan_nat.hpp"
 
 namespace starling::sim {
 namespace {

@@ -17,7 +17,7 @@
 #include "base/result.hpp"
 #include "base/suggest.hpp"
 #include "peer/toml_text.hpp"
-#include "sim/scenario.hpp"
+#include "sim/language/scenario.hpp"
 
 namespace starling::sim {
 

@@ -11,7 +11,7 @@
 
 #include "base/result.hpp"
 #include "base/time.hpp"
-#include "sim/expectation.hpp"
+#include "sim/language/expectation.hpp"
 
 namespace starling::sim {
 

@@ -1,4 +1,4 @@
-#include "sim/plan_nat.hpp"
+#include "sim/language/plan_nat.hpp"
 
 #include <algorithm>
 
