@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sim/checks/disturbances.hpp"
+#include "sim/judge/disturbances.hpp"
 #include "sim/language/plan.hpp"
 #include "sim/world.hpp"
 

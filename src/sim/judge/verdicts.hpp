@@ -1,5 +1,5 @@
 // What tables hold against what is true: deaths that were noticed, and when; verdicts "dead" that
-// were false. As scenarios/lab/verdicts.py judges real peers.
+// were false. In both worlds.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/checks/disturbances.hpp"
+#include "sim/judge/disturbances.hpp"
 #include "sim/language/plan.hpp"
 #include "sim/paths.hpp"
 
@@ -21,16 +21,16 @@ inline constexpr double kSettledSeconds = 5;
 /// A path that loses this part of its packets, or more, reaches nobody.
 inline constexpr double kLossOfNoPath = 0.5;
 
-/// The smallest of the values that at least this part of all do not exceed; nothing: there is none.
-[[nodiscard]] std::optional<double> percentile(std::vector<double> values, double part);
-
 /// A subject is an identity; of each peer one runs at a time (twins are not judged). Times are
 /// seconds since the start and never decrease.
 class Verdicts {
  public:
   /// `plan` outlives this.
   explicit Verdicts(const Plan& plan)
-      : held_up_(plan.peers.size()), runs_(plan.peers.size()), paths_(plan) {}
+      : held_up_(plan.peers.size()),
+        runs_(plan.peers.size()),
+        paths_(plan),
+        subjects_(plan.peers.size()) {}
 
   /// It has started as this peer.
   void runs(std::uint32_t subject, std::uint32_t peer, double now);

@@ -1,7 +1,6 @@
-#include "sim/checks/verdicts.hpp"
+#include "sim/judge/verdicts.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace starling::sim {
 namespace {
@@ -25,16 +24,6 @@ bool concerns(const PlannedEvent& event, std::uint32_t a, std::uint32_t b) {
 }
 
 }  // namespace
-
-std::optional<double> percentile(std::vector<double> values, double part) {
-  if (values.empty()) return std::nullopt;
-  std::ranges::sort(values);
-  // Of what is a whole number but for rounding, that number.
-  constexpr double kRounding = 1e-9;
-  const double rank = std::ceil(part * static_cast<double>(values.size()) - kRounding);
-  const double last = static_cast<double>(values.size() - 1);
-  return values[static_cast<std::size_t>(std::clamp(rank - 1, 0.0, last))];
-}
 
 void Verdicts::runs(std::uint32_t subject, std::uint32_t peer, double now) {
   if (subject >= subjects_.size()) subjects_.resize(subject + 1);
