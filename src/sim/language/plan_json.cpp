@@ -92,10 +92,16 @@ std::string to_json(const Plan& plan) {
   json["timeline"] = Json::array();
   for (const PlannedEvent& event : plan.events) json["timeline"].push_back(event_json(event));
   json["expect"] = Json::array();
+  Json simulated_only = Json::array();
   for (const Expectation& expectation : scenario.expect) {
-    json["expect"].push_back(
-        {{"name", key_of(expectation.measure).name}, {"limit", expectation.limit}});
+    const ExpectationKey& key = key_of(expectation.measure);
+    json["expect"].push_back({{"name", key.name}, {"limit", expectation.limit}});
+    if (key.simulated_only) simulated_only.push_back(key.name);
   }
+  json["needs"] = {{"simulator", simulated_only},
+                   {"links", expects(scenario, Measure::pairs_linked_within_s) ||
+                                 expects(scenario, Measure::paths_within_s)},
+                   {"undisturbed", expects(scenario, Measure::loss_ratio_max)}};
   json["paths"] = {{"direct", Json::array()}, {"circuit", Json::array()}};
   for (const ExpectedPath& path : scenario.paths) {
     json["paths"][std::string(to_string(path.path))].push_back({path.a, path.b});
