@@ -88,6 +88,7 @@ int run_sample(const SampleOptions& options);
 
 struct SimOptions {
   std::string scenario;                  ///< a file, or "random": drawn from the seed
+  std::string judge;                     ///< in place of it: the log of a run with real peers
   std::optional<std::uint64_t> seed;     ///< in place of the scenario's
   std::vector<std::string> set;          ///< keys of the run file, in place of the scenario's
   std::string seeds;                     ///< "A..B": once with each seed

@@ -255,8 +255,9 @@ void add_export(CLI::App& app, ExportOptions& options, int& code) {
 void add_sim(CLI::App& app, SimOptions& options, int& code) {
   auto* sim = app.add_subcommand("sim", "Run a scenario in the simulator");
   add(*sim, "scenario", kFileArgument, options.scenario,
-      "Scenario (TOML), or 'random': drawn from the seed")
-      ->required();
+      "Scenario (TOML), or 'random': drawn from the seed");
+  add(*sim, "--judge", kFileArgument, options.judge,
+      "In place of a scenario: say the verdict on a run of scenarios/run, by its log");
   add(*sim, "--seed", "N", options.seed, "Seed in place of the scenario's")
       ->check(whole_number<std::uint64_t>());
   add(*sim, "--seeds", "A..B", options.seeds, "A..B: once with each of these seeds");

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -23,10 +24,12 @@
 #include "complain.hpp"
 #include "runfile/invite.hpp"
 #include "runfile/run_file.hpp"
-#include "sim/plan.hpp"
+#include "sim/judge/judge.hpp"
+#include "sim/judge/observations.hpp"
+#include "sim/language/plan.hpp"
+#include "sim/language/scenario.hpp"
 #include "sim/random_scenario.hpp"
 #include "sim/run.hpp"
-#include "sim/scenario.hpp"
 #include "sim/shrink.hpp"
 #include "system.hpp"
 
@@ -78,8 +81,8 @@ base::Status write_json(const std::string& where, const std::string& json) {
   return base::replace_file(where, json, base::Durability::unsynced);
 }
 
-void print(const sim::Report& report) {
-  for (const sim::Outcome& outcome : report.expectations) {
+void print(const std::vector<sim::Outcome>& outcomes) {
+  for (const sim::Outcome& outcome : outcomes) {
     const std::string value = outcome.value ? fmt::format("{:.6g}", *outcome.value) : "nothing";
     std::fprintf(stderr, "%-28s %s: %s, limit %g\n", outcome.name.c_str(),
                  outcome.passed ? "ok" : "FAILED", value.c_str(), outcome.limit);
@@ -179,6 +182,16 @@ base::Status check_options(const SimOptions& options) {
   const auto refuse = [](std::string_view a, std::string_view b) {
     return base::fail(base::ErrorCode::usage, "{} and {} do not go together: leave one out", a, b);
   };
+  if (options.scenario.empty() == options.judge.empty()) {
+    return base::fail(base::ErrorCode::usage, "give a scenario, or --judge with the log of a run");
+  }
+  if (!options.judge.empty()) {
+    if (options.seed) return refuse("--judge", "--seed");
+    if (!options.seeds.empty()) return refuse("--judge", "--seeds");
+    if (!options.set.empty()) return refuse("--judge", "--set");
+    if (options.plan) return refuse("--judge", "--plan");
+    if (options.trace) return refuse("--judge", "--trace");
+  }
   if (!options.seeds.empty()) {
     if (options.seed) return refuse("--seeds", "--seed");
     if (options.plan) return refuse("--seeds", "--plan");
@@ -210,6 +223,25 @@ int print_plan(const sim::Plan& plan) {
   return 0;
 }
 
+/// Says the verdict on a run with real peers.
+int judge(const SimOptions& options) {
+  const auto log = sim::read_observations(options.judge);
+  if (!log) return complain("sim", log.error());
+  const auto slash = options.judge.rfind('/');
+  const auto verdict =
+      sim::judge(*log, slash == std::string::npos ? "." : options.judge.substr(0, slash + 1));
+  if (!verdict) return complain("sim", verdict.error());
+  for (const std::string& note : verdict->notes) say("{}\n", note);
+  print(verdict->expectations);
+  say("{}\n", verdict->passed ? "passed" : "FAILED");
+  if (!options.json.empty()) {
+    if (const auto written = write_json(options.json, sim::to_json(*verdict)); !written) {
+      return complain("sim", written.error());
+    }
+  }
+  return verdict->passed ? 0 : 1;
+}
+
 int run_seeds(const SimOptions& options) {
   const auto seeds = parse_seeds(options.seeds);
   if (!seeds) return complain("sim", seeds.error());
@@ -239,7 +271,7 @@ int run_seeds(const SimOptions& options) {
     ++(report->passed ? passed : failed);
     if (report->passed) continue;
     if (!first) first = seed;
-    print(*report);
+    print(report->expectations);
     print_failure(options, *report);
     if (!options.regressions.empty()) write_regression(*plan, options.regressions);
   }
@@ -266,6 +298,7 @@ int run_sim(const SimOptions& options) {
       return complain("sim", made.error());
     }
   }
+  if (!options.judge.empty()) return judge(options);
   if (!options.seeds.empty()) return run_seeds(options);
   const auto plan = load(options, options.seed);
   if (!plan) return complain("sim", plan.error());
@@ -278,7 +311,7 @@ int run_sim(const SimOptions& options) {
   const auto report = sim::run(*plan, trace);
   if (!report) return complain("sim", report.error());
   const double took = core_seconds() - before;
-  print(*report);
+  print(report->expectations);
   if (report->spectral_gap) {
     std::fprintf(stderr, "spectral gap of the overlay: %.3f\n", *report->spectral_gap);
   }

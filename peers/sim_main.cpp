@@ -24,7 +24,8 @@ int usage() {
   std::fputs(
       "usage: starling-sim SCENARIO|random|bugs [--seed N] [--seeds A..B] [--json FILE]\n"
       "                    [--set KEY=VALUE]... [--regressions FOLDER] [--plan] [--trace]\n"
-      "                    [--bug NAME]\n",
+      "                    [--bug NAME]\n"
+      "       starling-sim --judge LOG [--json FILE]\n",
       stderr);
   return kUsageExit;
 }
@@ -45,11 +46,10 @@ int main(int argc, char** argv) {
   options.program = "starling-sim";
   std::string seed;
   std::string bug;
-  const std::map<std::string_view, std::string*> values{{"--seed", &seed},
-                                                        {"--seeds", &options.seeds},
-                                                        {"--json", &options.json},
-                                                        {"--regressions", &options.regressions},
-                                                        {"--bug", &bug}};
+  const std::map<std::string_view, std::string*> values{
+      {"--seed", &seed},           {"--seeds", &options.seeds},
+      {"--json", &options.json},   {"--regressions", &options.regressions},
+      {"--judge", &options.judge}, {"--bug", &bug}};
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--set") {
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
     for (const auto& known : kBugs) std::printf("%s\n", std::string(known.name).c_str());
     return 0;
   }
-  if (options.scenario.empty() || (!bug.empty() && !plant(bug))) return usage();
+  if (!bug.empty() && !plant(bug)) return usage();
   if (!bug.empty()) options.more = " --bug " + bug;
   if (!seed.empty()) {
     options.seed = base::parse_number<std::uint64_t>(seed);

@@ -1,63 +1,40 @@
-"""A scenario with real processes: drives the timeline, watches the peers, measures."""
+"""A scenario with real processes: drives the timeline, watches the peers, logs what it sees."""
 
 import heapq
 import itertools
 import pathlib
 import shutil
 import signal
+import time
 import tomllib
 
-from . import expect
-from .machine import Borrowed, LabError
-from .measurements import Measurements, Row
+from .machine import Borrowed
+from .measurements import Row, add_row
 from .network import CUTTING, Paths, Switch
-from .pairs import Pairs
+from .observations import Observations
 from .processes import DISK_MEGABYTES, Peer
 from .routers import Network
-from .verdicts import LOSS_OF_NO_PATH, Verdicts, is_to_notice
 from .watch import Watcher, clock
 
 LEAVE_PATIENCE = 20.0
-START_PATIENCE = 0.02
+REAP_EVERY = 0.02
 CANNOT_START = 3  # the exit code of a peer that cannot write into its folder
-FAULTS = ("kill", "stop", "restart", "leave", "partition", "degrade", "throttle", "disk_full",
-          "router_restart", "mapping_lost", "address_change")
-AT_ONCE = ("kill", "restart", "leave", "mapping_lost", "address_change")
-# Of a peer's steps nothing is asked where one of these concerns it.
-HOLDING_UP = ("kill", "stop", "restart", "leave", "throttle")
 SIMULATED_ONLY = ("twin", "skew")
-MEASURED_IN_SIMULATION = ("optimum_distance_max", "faulty_held_max", "spectral_gap_min")
-ENDING = ("settling", "finishing", "done")
 # Membership alone: every peer waits for more links than there can be before its first step.
 NO_TRAINING = ["exchange.mode=none", "swarm.wait_for=64", "swarm.wait_timeout=3600"]
 
 
-def faults_of(plan):
-    """The events that disturb; what is there from the start to the end is how the world is."""
-    return [event for event in plan["timeline"] if event["kind"] in FAULTS]
-
-
-def fault_times(plan):
-    """(when the first fault begins, None where there is none; when all are over and all have
-    started; the last start). What has no end ends with the plan."""
-    faults = faults_of(plan)
-    end = plan["scenario"]["duration"]
-
-    def over_at(event):
-        if event["until"] is not None:
-            return event["until"]
-        return event["at"] if event["kind"] in AT_ONCE else end
-    last_start = max((e["at"] for e in plan["timeline"] if e["kind"] in ("join", "restart")),
-                     default=0.0)
-    return (min((e["at"] for e in faults), default=None),
-            max([last_start, *(over_at(e) for e in faults)]), last_start)
+def path_of(link):
+    """How a link goes, as the scenario language names it."""
+    return "circuit" if link.get("carrier") == "circuit" else "direct"
 
 
 class Laboratory:
-    """One run. `run()` returns what was measured; `close()` must be called whatever happens."""
+    """One run. `close()` must be called whatever happens."""
 
-    def __init__(self, plan, programs, folder, root, say):
-        """`programs`: (starling, switch); `say`: called with a line for people."""
+    def __init__(self, plan, programs, folder, root, log, say):
+        """`programs`: (starling, switch); `log`: the file of the observations, in `folder` or above
+        it; `say`: called with a line for people."""
         self.plan, self.folder, self.say = plan, folder, say
         self.program, self.switch_program = programs
         self.run_file = plan["run"]["file"] or root / "scenarios/runs/fashion-mlp.toml"
@@ -66,34 +43,15 @@ class Laboratory:
         self.switch = self.watcher = None
         self.network = None  # routers.Network, where some peer is behind something
         self.moves_running = any(e["kind"] == "address_change" for e in plan["timeline"])
-        self.pairs = Pairs(plan.get("paths", {}))
         self.peers = []
         self.mounts = []
         self.began = clock()
         self.events = []  # what was done when
-        self.latest = {}  # peer: its latest status
-        self.blocked_since = {}  # (a, b): clear since
         self.active = {}  # (peer, kind): events in force, in order of begin
         self.full_at = None
-        self.failed = 0  # lives that ended with an error
-        faults = faults_of(plan)
-        self.first_fault, self.last_fault, self.last_start = fault_times(plan)
-        self.disturbed = {n for e in faults if e["kind"] in HOLDING_UP for n in e["peers"]}
-        self.verdicts = Verdicts(self, self.last_fault)
-        self.measurements = Measurements(self.last_start)
-
-    # What the verdicts are judged by.
-    def running_since(self, number):
-        peer = self.peers[number]
-        return peer.since if peer.state == "running" and not peer.leaving else None
-
-    def clear_since(self, a, b):
-        return self.blocked_since.get((a, b), 0.0)
-
-    def all_running(self):
-        """Those that train."""
-        return {peer.number for peer in self.peers
-                if not peer.relay and self.running_since(peer.number) is not None}
+        self.observations = Observations(log, self.now)
+        self.settings_told = False
+        self.rows = {}  # peer: its Rows
 
     def now(self):
         return clock() - self.began
@@ -132,8 +90,7 @@ class Laboratory:
             self.peers.append(peer)
         pause = max(0.1, 0.012 * count)
         asked = {"/status": pause, "/members": 2 * pause}
-        if any(e["name"] in ("pairs_linked_within_s", "paths_within_s")
-               for e in self.plan["expect"]):
+        if self.plan["needs"]["links"]:
             asked["/links"] = 2 * pause
         self.watcher = Watcher(self.peers, self._heard, self.now, asked)
 
@@ -141,22 +98,26 @@ class Laboratory:
         """The switch's port of each peer; None: they have the same numbers."""
         return None if self.network is None else self.network.port_of
 
-    def run(self):
+    def run(self, undisturbed=False):
+        """`undisturbed`: the plan's timeline was left out."""
         self._open()
         self.began = clock()
+        self.observations.begin(self.plan, undisturbed)
         order = itertools.count()
         agenda = []
-        for event in self.plan["timeline"]:
-            heapq.heappush(agenda, (event["at"], next(order), event, True))
+        for index, event in enumerate(self.plan["timeline"]):
+            heapq.heappush(agenda, (event["at"], next(order), index, event, True))
             if event["until"] is not None:
-                heapq.heappush(agenda, (event["until"], next(order), event, False))
+                heapq.heappush(agenda, (event["until"], next(order), index, event, False))
         end = self.plan["scenario"]["duration"]
         while self.now() < end:
             self._reap()
             while agenda and agenda[0][0] <= self.now():
-                _, _, event, begins = heapq.heappop(agenda)
+                *_, index, event, begins = heapq.heappop(agenda)
+                if event["line"] > 0:  # else it is of the start, where processes are seen to start
+                    self.observations.add("event", event=index, begins=begins)
                 self._happen(event, begins)
-            starts = any(e["kind"] in ("join", "restart") for _, _, e, b in agenda if b)
+            starts = any(e["kind"] in ("join", "restart") for *_, e, b in agenda if b)
             waits = any(peer.waits_for_room for peer in self.peers)
             trains = any(peer.alive and not peer.relay for peer in self.peers)
             if not starts and not waits and not trains:
@@ -168,7 +129,6 @@ class Laboratory:
             until = min(agenda[0][0] if agenda else end, self.now() + soon, end)
             self.watcher.run_until(max(until, self.now() + 0.001))
         self._end()
-        return self._measure()
 
     def _is_over(self):
         """Whether somebody has come to the end of the run."""
@@ -181,26 +141,14 @@ class Laboratory:
                 self._ended(peer, peer.process.returncode)
 
     def _ended(self, peer, code):
-        """Its process ended by itself. Where its run is over, so is that of others: who runs changes
-        without a fault from now on. An error is a death as any other."""
-        now = self.now()
-        self.measurements.end_gap(peer.number, now)
-        if code == CANNOT_START and peer.disk_is_full and peer.control() is None:
+        """Its process ended by itself."""
+        cannot_start = code == CANNOT_START and peer.disk_is_full and peer.control() is None
+        self.observations.add("end", peer=peer.number, code=code, cannot_start=cannot_start)
+        if cannot_start:
             peer.waits_for_room = not peer.leaving
             return self._note(f"{peer.name} cannot start: its disk is full", "end", [peer.number])
         self._note(f"{peer.name} ends" + (f" with exit code {code}" if code else ""), "end",
                    [peer.number])
-        if code:
-            self.failed += 1
-            if not peer.leaving:
-                self._died(peer, now)
-        elif not peer.leaving:
-            self.verdicts.freeze()
-            self.verdicts.said_goodbye(peer.number, now)
-
-    def _died(self, peer, now):
-        self.verdicts.forget(peer.number)
-        self.verdicts.died(peer.number, now, self._observers_of(peer.number))
 
     def _note(self, text, kind, numbers, until=None):
         at = round(self.now(), 3)
@@ -215,8 +163,6 @@ class Laboratory:
         names = ", ".join(peer.name for peer in concerned)
         if begins:
             self._note(f"{kind} {names}" if names else kind, kind, event["peers"], event["until"])
-            if kind in FAULTS:
-                self.verdicts.fault_happened()
         if kind in CUTTING or kind == "degrade":
             if begins:
                 self.paths.active.append(event)
@@ -237,17 +183,9 @@ class Laboratory:
                 peer.move(self.switch)
 
     def _apply_paths(self):
-        resolved = self.paths.resolve()
-        self.switch.apply(resolved, self._port_of())
-        now = self.now()
-        for pair, (conditions, cut) in resolved.items():
-            if cut or conditions.get("loss", 0) >= LOSS_OF_NO_PATH:
-                self.blocked_since[pair] = None
-            elif self.blocked_since.get(pair, 0.0) is None:
-                self.blocked_since[pair] = now
+        self.switch.apply(self.paths.resolve(), self._port_of())
 
     def _do(self, kind, peer, event, begins):
-        now = self.now()
         if kind == "join":
             if peer.state == "absent":
                 peer.join = [host for other in event["via"] for host in self.peers[other].hosts()]
@@ -261,13 +199,8 @@ class Laboratory:
                 peer.move(self.switch)
             self._start(peer)
         elif kind == "kill":
-            was = peer.state
             peer.kill()
             peer.waits_for_room = False
-            if was == "running":
-                self._died(peer, now)
-            else:
-                self.verdicts.forget(peer.number)
         elif kind in ("stop", "throttle", "disk_full"):
             self._do_lasting(kind, peer, event, begins)
         elif kind == "mapping_lost":
@@ -279,7 +212,6 @@ class Laboratory:
                 peer.signal(signal.SIGINT)
                 peer.leaving = True
             peer.waits_for_room = False
-            self.verdicts.forget(peer.number)
 
     def _do_lasting(self, kind, peer, event, begins):
         """Several of one kind may overlap: it lasts until the last of them is over, and the one
@@ -299,7 +231,6 @@ class Laboratory:
         elif begins and len(active) == 1:
             if kind == "stop":
                 peer.stop()
-                self.verdicts.forget(peer.number)
             else:
                 peer.fill_disk()
         elif not active:
@@ -311,36 +242,29 @@ class Laboratory:
                     self._note(f"{peer.name} starts: there is room", "restart", [peer.number])
                     self._start(peer)
 
-    def _observers_of(self, victim):
-        return [peer.number for peer in self.peers if peer.number != victim
-                and is_to_notice(peer.number, victim, self.paths.active)]
-
     def _start(self, peer):
-        if not peer.disk_is_full:  # else it ends at once
-            self.verdicts.came_back(peer.number, self.now())
         # The machine's faults go on; it was another process that was stopped.
         self.active.pop((peer.number, "stop"), None)
+        self.observations.add("start", peer=peer.number, disk_full=peer.disk_is_full)
         peer.start(self.now())
         # Of a former life nothing counts.
         self.watcher.forget(peer)
-        self.latest.pop(peer.number, None)
-        self.pairs.forget(peer.number)
-        self.measurements.forget(peer.number)
 
     def _heard(self, peer, path, reply, now):
         if path == "/members":
-            return self.verdicts.saw(peer.number, self._view(reply), now)
+            return self.observations.members(peer.number, self._view(reply))
         if path == "/links":
-            return self.pairs.heard(peer.number, reply, self.all_running(), now, self.last_start)
-        if reply.get("phase") in ENDING and not peer.leaving:
-            self.verdicts.freeze()
+            numbers = {other.name: other.number for other in self.peers}
+            return self.observations.links(peer.number,
+                                           {numbers[link["name"]]: path_of(link) for link in reply
+                                            if link["name"] in numbers})
         if reply.get("phase") == "training":
             peer.trains(now)
         else:
             peer.use_from = None
-        self.measurements.heard(peer.number, reply, peer.since, now)
-        self.latest[peer.number] = reply
-        self._count_links(now)
+        self._tell_settings(peer)
+        self.observations.status(peer.number, reply)
+        add_row(self.rows.setdefault(peer.number, []), reply, now)
 
     def _view(self, members):
         """Whom a member table holds alive, dead or gone. A peer that lost its folder came back
@@ -354,33 +278,25 @@ class Laboratory:
                 view[number] = state if state == "alive" else max(state, view.get(number, ""))
         return view
 
-    def _setting(self, section, key):
-        """Of the run file as a peer has written it; 1 where none has."""
-        for peer in self.peers:
-            try:
-                return tomllib.loads((peer.folder / "run.toml").read_text())[section][key]
-            except (OSError, KeyError, tomllib.TOMLDecodeError):
-                continue
-        return 1
-
-    def _count_links(self, now):
-        """Whether every running peer has its neighbours."""
-        if self.full_at is not None or now < self.last_start or self.verdicts.frozen:
+    def _tell_settings(self, peer):
+        """Of the run file as a peer has written it, once."""
+        if self.settings_told:
             return
-        running = self.all_running()
-        wanted = min(self._setting("swarm", "degree"), len(running) - 1)
-        if all(self.latest.get(n, {}).get("links", 0) >= wanted for n in running):
-            self.full_at = now
+        try:
+            run = tomllib.loads((peer.folder / "run.toml").read_text())
+            self.observations.add("settings", degree=run["swarm"]["degree"],
+                                  batch=run["train"]["batch"])
+        except (OSError, KeyError, tomllib.TOMLDecodeError):
+            return
+        self.settings_told = True
 
     def _end(self):
-        """Those that still run are asked to leave; who does not is killed, and has failed."""
+        """Those that still run are asked to leave; who does not is killed."""
         self._reap()
-        if self.pairs.paths_within is None:
-            for words in self.pairs.wrong():
-                self.say(words)
-        self.verdicts.finish(self.now())
         self.ended_at = self.now()
-        self.measurements.end_gaps(self.ended_at)
+        self.observations.add("over")
+        self.watcher.close()
+        self.watcher = None
         for peer in self.peers:
             if peer.state == "stopped":
                 peer.go_on(self.ended_at)
@@ -392,67 +308,32 @@ class Laboratory:
         limit = clock() + LEAVE_PATIENCE
         self._reap()
         while clock() < limit and any(peer.alive for peer in self.peers):
-            self.watcher.run_until(self.now() + START_PATIENCE)
+            time.sleep(REAP_EVERY)
             self._reap()
         for peer in self.peers:
             if peer.alive:
-                self.failed += 1
                 self._note(f"{peer.name} does not leave and is killed", "end", [peer.number])
                 peer.kill()
+                self.observations.add("end", peer=peer.number, code=peer.process.returncode,
+                                      cannot_start=False)
+            if summary := peer.summary():
+                self.observations.summary(peer.number, summary, self._replica_of(peer))
         self.counters = self.switch.counters()
 
-    def _measure(self):
-        summaries = [summary for summary in (peer.summary() for peer in self.peers) if summary]
-        done = [summary for summary in summaries if summary.get("end") == "done"]
-        finished = [peer for peer in self.peers if (peer.summary() or {}).get("end") == "done"]
-        replicas = [path for path in (peer.final_replica() for peer in finished) if path]
-        gaps = [gap for n, gap in self.measurements.gaps.items() if n not in self.disturbed]
-        wanted = {expectation["name"] for expectation in self.plan["expect"]}
-        rows = self.measurements.rows
-        batch = self._setting("train", "batch")
-        drifts = [(row.seconds, row.drift) for said in rows.values() for row in said
-                  if row.phase == "training"]
-        return {
-            "accuracy_min": expect.mean([s["accuracy"] for s in done]),
-            "loss_max": expect.mean([s["loss"] for s in done]),
-            "distance_max": expect.distance(replicas) if "distance_max" in wanted else None,
-            "finished_min": len(finished),
-            "failed_max": self.failed,
-            "step_gap_max_s": max(gaps, default=None),
-            "throughput_min": expect.throughput(
-                {n: said for n, said in rows.items() if n not in self.disturbed},
-                [self.pace(peer["speed"]) * batch for peer in self.plan["peers"]]),
-            "detection_p50_s": expect.detection(self.verdicts, 0.5),
-            "detection_p99_s": expect.detection(self.verdicts, 0.99),
-            "false_deaths_max": len(self.verdicts.false),
-            "verdicts_per_minute_max": self.verdicts.verdicts_per_minute(),
-            "one_view_within_s": self.verdicts.one_view_after(),
-            "views_full_within_s":
-                None if self.full_at is None else self.full_at - self.last_start,
-            "drift_back_within_s":
-                None if self.first_fault is None else
-                expect.drift_back(drifts, self.first_fault, self.last_fault),
-            "membership_bytes_per_s_max": max(self.measurements.membership_bytes.values(),
-                                              default=None),
-            "sent_bytes_max": expect.mean([s["bytes_sent"]["total"] for s in done]),
-            "pairs_linked_within_s": self.pairs.linked_within,
-            "paths_within_s": self.pairs.paths_within,
-        }
+    @staticmethod
+    def _replica_of(peer):
+        path = peer.final_replica()
+        return path and f"{peer.name}/{path.relative_to(peer.folder)}"
 
     def record(self):
         """Everything that the report shows, as JSON takes it."""
         return {"scenario": self.plan["scenario"], "seconds": round(self.ended_at, 2),
                 "peers": [{"number": p.number, "name": p.name, "region": r["region"],
-                           "rows": self.measurements.rows.get(p.number, []),
+                           "rows": self.rows.get(p.number, []),
                            "summary": p.summary()}
                           for p, r in zip(self.peers, self.plan["peers"])],
                 "columns": Row._fields,
-                "events": self.events, "verdicts": self.verdicts.log,
-                "detections": [[round(s, 3), v, o, noticed]
-                               for s, v, o, noticed in self.verdicts.detections],
-                "false_deaths": [{"peer": v, "at": round(t, 2), "held_by": o}
-                                 for (v, _), (t, o, _) in self.verdicts.false.items()],
-                "switch": self.counters}
+                "events": self.events, "switch": self.counters}
 
     def close(self):
         """Ends all processes and gives everything back; safe at any time and more than once."""

@@ -3,9 +3,7 @@
 import html
 import math
 
-from .expect import is_least
 from .measurements import Row
-from .verdicts import percentile
 
 WIDTH, LEFT, RIGHT = 1000, 90, 20
 ROW, GAP = 18, 6
@@ -154,24 +152,18 @@ def expectations(record):
     rows = []
     for result in record["expectations"]:
         state = "passed" if result["passed"] else "failed"
-        relation = "at least" if is_least(result["name"]) else "at most"
         value = "not measured" if result["value"] is None else f"{result['value']:g}"
         rows.append(f'<tr><td class="{state}">{state}</td><td>{result["name"]}</td>'
-                    f'<td>{value}</td><td>{relation} {result["limit"]:g}</td></tr>')
+                    f'<td>{value}</td><td>{result["limit"]:g}</td></tr>')
     return ("<table><tr><th></th><th>expectation</th><th>measured</th><th>limit</th></tr>"
             + "".join(rows) + "</table>") if rows else "<p>Nothing was expected.</p>"
 
 
-def detections(record):
-    if not record["detections"]:
+def notes(record):
+    if not record["notes"]:
         return ""
-    seconds = [d[0] for d in record["detections"]]
-    missed = sum(1 for d in record["detections"] if not d[3])
-    text = (f"{len(seconds)} times a running peer had to notice a death: median "
-            f"{percentile(seconds, 0.5):.2f} s, longest {max(seconds):.2f} s")
-    if missed:
-        text += f"; {missed} times it did not before the dead peer was back or the run over"
-    return f"<h2>deaths noticed</h2><p>{text}.</p>"
+    said = "".join(f"<li>{html.escape(note)}</li>" for note in record["notes"])
+    return f"<h2>what the judge noticed</h2><ul>{said}</ul>"
 
 
 def render(record):
@@ -187,4 +179,4 @@ def render(record):
             f'<span class="{state}">{state}</span></h1><p>{html.escape(scenario["about"])}<br>'
             f'{len(record["peers"])} real peers, {record["seconds"]:.0f} s, seed '
             f'{scenario["seed"]}</p>{expectations(record)}<h2>what happened</h2>'
-            f"{faults(record, x)}{charts}{detections(record)}</body></html>\n")
+            f"{faults(record, x)}{charts}{notes(record)}</body></html>\n")

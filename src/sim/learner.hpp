@@ -11,7 +11,7 @@
 #include "peer/config.hpp"
 #include "peer/learner.hpp"
 #include "runfile/run_file.hpp"
-#include "sim/scenario.hpp"
+#include "sim/language/scenario.hpp"
 
 namespace starling::sim {
 

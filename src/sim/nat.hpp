@@ -21,7 +21,7 @@
 #include "base/ip.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"
-#include "sim/plan.hpp"
+#include "sim/language/plan.hpp"
 
 namespace starling::sim {
 

@@ -7,7 +7,7 @@
 
 #include "base/rng.hpp"
 #include "base/time.hpp"
-#include "sim/plan.hpp"
+#include "sim/language/plan.hpp"
 
 namespace starling::sim {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "sim/scenario.hpp"
+#include "sim/language/scenario.hpp"
 
 namespace starling::sim {
 

@@ -7,7 +7,7 @@
 #include <fmt/core.h>
 
 #include "base/simulated.hpp"
-#include "sim/checks/replicas.hpp"
+#include "sim/checks.hpp"
 #include "sim/world.hpp"
 
 namespace starling::sim {
@@ -46,7 +46,9 @@ base::Result<Reference> run_undisturbed(const Plan& plan) {
   Checks checks(world);
   world.run();
   checks.finish();
-  Reference result{.loss = final_loss(world), .failure = {}, .failed_at = checks.failed_at()};
+  Reference result{.loss = checks.findings().measured[Measure::loss_max],
+                   .failure = {},
+                   .failed_at = checks.failed_at()};
   if (!checks.failure().empty()) result.failure = "undisturbed: " + checks.failure();
   return result;
 }
@@ -69,22 +71,22 @@ base::Result<Report> run(const Plan& plan, const std::function<void(const std::s
   world.run();
   checks.finish();
   const bool broken = !checks.failure().empty();
+  Measured measured = checks.findings().measured;
+  measured[Measure::loss_ratio_max] = loss_ratio(measured[Measure::loss_max], reference.loss);
   Report report{.failure = broken ? checks.failure() : reference.failure,
                 .failed_at = broken ? checks.failed_at() : reference.failed_at,
-                .expectations = checks.outcomes(reference.loss),
+                .expectations = outcomes_of(plan.scenario, measured),
                 .seed = plan.seed,
                 .trace_hash = world.trace_hash(),
                 .events = world.events(),
                 .seconds = world.seconds(),
                 .peer_seconds = world.peer_seconds(),
-                .spectral_gap = checks.overlay_gap(),
-                .ledger_coverage = checks.ledger_coverage()};
+                .spectral_gap = measured[Measure::spectral_gap_min],
+                .ledger_coverage = checks.findings().ledger_coverage};
   for (const PlannedEvent& event : plan.events) {
     if (event.at <= report.seconds) report.happened.push_back(event);
   }
-  report.passed =
-      report.failure.empty() &&
-      std::ranges::all_of(report.expectations, [](const Outcome& o) { return o.passed; });
+  report.passed = report.failure.empty() && all_passed(report.expectations);
   return report;
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "sim/checks.hpp"
-#include "sim/plan.hpp"
+#include "sim/judge/outcome.hpp"
+#include "sim/language/plan.hpp"
 
 namespace starling::sim {
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "sim/scenario.hpp"
+#include "sim/language/scenario.hpp"
 
 namespace starling::sim {
 

@@ -27,10 +27,10 @@
 #include "membership/simulated_signer.hpp"
 #include "peer/core.hpp"
 #include "sim/folder.hpp"
+#include "sim/language/plan.hpp"
 #include "sim/learner.hpp"
 #include "sim/nat.hpp"
 #include "sim/paths.hpp"
-#include "sim/plan.hpp"
 #include "sim/timed_worker.hpp"
 
 namespace starling::sim {

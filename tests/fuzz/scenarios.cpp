@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/assert.hpp"
-#include "sim/scenario.hpp"
+#include "sim/language/scenario.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace starling;

@@ -188,7 +188,28 @@ void add_http(Seeds& seeds) {
                 "0\r\n\r\nGET / HTTP/1.1\r\n\r\n");
 }
 
-// Events for a core have no format of their own.
+// One line of each kind; the events are those of fuzz/observations.cpp.
+void add_observations(Seeds& seeds) {
+  seeds.add("observations", "run",
+            R"({"kind":"start","at":0,"peer":0,"disk_full":false}
+{"kind":"start","at":0,"peer":3,"disk_full":false}
+{"kind":"settings","at":1,"degree":6,"batch":64}
+{"kind":"status","at":2,"peer":0,"phase":"training","steps":3,"samples":9,"drift":0.1,)"
+            R"("links":3,"membership_bytes":7}
+{"kind":"members","at":3,"peer":0,"alive":[0,1,2,3],"dead":[],"left":[]}
+{"kind":"event","at":10,"event":2,"begins":true}
+{"kind":"members","at":12,"peer":0,"alive":[0,1],"dead":[3],"left":[2]}
+{"kind":"links","at":21,"peer":0,"direct":[1],"circuit":[2]}
+{"kind":"event","at":30,"event":4,"begins":true}
+{"kind":"event","at":40,"event":4,"begins":false}
+{"kind":"end","at":50,"peer":3,"code":0,"cannot_start":false}
+{"kind":"over","at":60}
+{"kind":"summary","at":61,"peer":0,"done":true,"accuracy":0.5,"loss":null,"sent_bytes":5,)"
+            R"("replica":""}
+)");
+}
+
+// What happens to a core has no format of its own.
 void add_events(Seeds& seeds) {
   for (const char* fuzzer :
        {"membership_events", "exchange_events", "peer_events", "circuits", "lan", "links"}) {
@@ -212,6 +233,7 @@ int main(int count, char** words) {
   add_texts(seeds);
   add_routers(seeds);
   add_http(seeds);
+  add_observations(seeds);
   add_events(seeds);
   if (!seeds.failure().empty()) fmt::print(stderr, "seeds: {}\n", seeds.failure());
   return seeds.failure().empty() ? 0 : 1;

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sim/checks/disturbances.hpp"
-#include "sim/plan.hpp"
+#include "sim/judge/disturbances.hpp"
+#include "sim/language/plan.hpp"
 #include "sim/world.hpp"
 
 namespace starling::sim {

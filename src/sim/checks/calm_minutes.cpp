@@ -1,7 +1,10 @@
-#include "sim/checks/calm_minutes.hpp"
-
+// Of each calm minute: those that ran all the time have gone on, exchanged and saved.
 #include <algorithm>
+#include <map>
+#include <vector>
 
+#include "sim/checks/check.hpp"
+#include "sim/checks/stages.hpp"
 #include "sim/checks/survey.hpp"
 
 namespace starling::sim {
@@ -16,16 +19,39 @@ bool is_slow(const Scenario& scenario) {
          std::ranges::any_of(scenario.pairs, limits, &RegionPair::conditions);
 }
 
-}  // namespace
+class CalmMinutes final : public Check {
+ public:
+  explicit CalmMinutes(const Scene& scene)
+      : world_(scene.world),
+        calm_(scene.calm),
+        stages_(scene.stages),
+        alarm_(scene.alarm),
+        slow_(is_slow(scene.world.plan().scenario)) {}
 
-CalmMinutes::CalmMinutes(const World& world, const Calm& calm, Stages& stages, Alarm& alarm)
-    : world_(world),
-      calm_(calm),
-      stages_(stages),
-      alarm_(alarm),
-      slow_(is_slow(world.plan().scenario)) {}
+  void second_ends() override;
 
-void CalmMinutes::look() {
+ private:
+  /// A peer as it was when the minute began.
+  struct Noted {
+    std::uint32_t life = 0;
+    std::uint64_t step = 0;
+    std::map<base::PeerId, LinkLedger> links;
+  };
+
+  void begin();
+  void check_exchanges(const Node& node, const Noted& then);
+  void check_saves(const Node& node, const Noted& then);
+
+  const World& world_;
+  const Calm& calm_;
+  Stages& stages_;
+  Alarm& alarm_;
+  const bool slow_;           ///< one frame may take as long as a minute
+  std::vector<Noted> noted_;  ///< of each node; empty: no minute has begun
+  double since_ = 0;          ///< seconds
+};
+
+void CalmMinutes::second_ends() {
   if (lacks_hub(world_)) return noted_.clear();
   if (!calm_.now() || stages_.ending()) return noted_.clear();
   if (!noted_.empty() && world_.seconds() < since_ + kMinute) return;
@@ -71,6 +97,12 @@ void CalmMinutes::check_saves(const Node& node, const Noted& then) {
   if (saved == nullptr || saved->step.value < then.step) {
     alarm_.raise("peer-{} has saved nothing for {} s", node.peer, kMinute);
   }
+}
+
+}  // namespace
+
+std::unique_ptr<Check> make_calm_minutes(const Scene& scene) {
+  return std::make_unique<CalmMinutes>(scene);
 }
 
 }  // namespace starling::sim

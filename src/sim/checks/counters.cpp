@@ -1,6 +1,8 @@
-#include "sim/checks/counters.hpp"
-
+// Counters of samples: nobody knows of more than their owner has counted.
 #include <algorithm>
+#include <vector>
+
+#include "sim/checks/check.hpp"
 
 namespace starling::sim {
 namespace {
@@ -8,7 +10,24 @@ namespace {
 /// A counter is told before its owner publishes it; a step or a few of them.
 constexpr std::uint64_t kSamplesSlack = 256;
 
-}  // namespace
+class Counters final : public Check {
+ public:
+  explicit Counters(const Scene& scene)
+      : subjects_(scene.subjects), calm_(scene.calm), alarm_(scene.alarm) {}
+
+  void ended(const Node& node) override { note(node); }
+  void look_at(const Node& node) override { note(node); }
+  void inspect(const Node& node) override;
+
+ private:
+  /// Takes what the peer has trained, by its own word.
+  void note(const Node& node);
+
+  const Subjects& subjects_;
+  const Calm& calm_;
+  Alarm& alarm_;
+  std::vector<std::uint64_t> samples_;  ///< by subject: the most that it counted itself
+};
 
 void Counters::note(const Node& node) {
   const wire::Progress* own = node.core->membership().progress().find(node.id.prefix());
@@ -18,7 +37,7 @@ void Counters::note(const Node& node) {
   samples = std::max(samples, own->samples);
 }
 
-void Counters::check(const Node& node) {
+void Counters::inspect(const Node& node) {
   const membership::ProgressTable& table = node.core->membership().progress();
   if (table.size() > subjects_.size()) {
     alarm_.raise("peer-{} knows {} counters of {} peers", node.peer, table.size(),
@@ -32,6 +51,12 @@ void Counters::check(const Node& node) {
     alarm_.raise("peer-{} knows of {} samples of peer-{}, which has {}", node.peer, known->samples,
                  subjects_[i].node, samples_[i]);
   }
+}
+
+}  // namespace
+
+std::unique_ptr<Check> make_counters(const Scene& scene) {
+  return std::make_unique<Counters>(scene);
 }
 
 }  // namespace starling::sim

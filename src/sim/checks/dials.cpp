@@ -1,6 +1,11 @@
-#include "sim/checks/dials.hpp"
+// How often peers dial: not all the time, and the dead hardly ever.
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "membership/limits.hpp"
+#include "sim/checks/check.hpp"
 #include "sim/checks/survey.hpp"
 
 namespace starling::sim {
@@ -17,10 +22,27 @@ constexpr double kDialWindow = 60;
 const auto kLonelyDialsMax =
     1 + static_cast<std::size_t>(kDialWindow / (base::seconds(membership::kBackoffMax) / 2));
 
-}  // namespace
+class Dials final : public Check {
+ public:
+  explicit Dials(const Scene& scene)
+      : world_(scene.world), calm_(scene.calm), alarm_(scene.alarm) {}
+
+  void dialed(const Node& node, const peer::Dial& dial, bool answers) override;
+  void inspect(const Node& node) override;
+
+ private:
+  const World& world_;
+  const Calm& calm_;
+  Alarm& alarm_;
+  /// By node and address where nobody is: when it dialed there in calm, in the last minute.
+  std::map<std::pair<std::uint32_t, std::string>, std::vector<double>> in_vain_;
+};
 
 // Whom nobody answers for is left alone, but for the rest of a ring that has ended.
-void Dials::dialed(const Node& node, const std::string& address, bool answers) {
+void Dials::dialed(const Node& node, const peer::Dial& dial, bool answers) {
+  // Of dials at one moment some are always in vain: reach bounds them.
+  if (dial.kind != peer::DialKind::direct) return;
+  const std::string& address = dial.address;
   if (answers || !calm_.now() || world_.plan().scenario.sim.buggify) return;
   if (waits_for_ring(world_, node)) return;
   const double now = world_.seconds();
@@ -33,12 +55,16 @@ void Dials::dialed(const Node& node, const std::string& address, bool answers) {
   }
 }
 
-void Dials::check(const Node& node) {
+void Dials::inspect(const Node& node) {
   if (world_.plan().scenario.sim.buggify) return;  // drops links all the time
   const double up = world_.seconds() - world_.started(node);
   if (static_cast<double>(node.dials) > kDialsAtOnce + kDialsEachSecond * up) {
     alarm_.raise("peer-{} has dialed {} times in {:.0f} s", node.peer, node.dials, up);
   }
 }
+
+}  // namespace
+
+std::unique_ptr<Check> make_dials(const Scene& scene) { return std::make_unique<Dials>(scene); }
 
 }  // namespace starling::sim

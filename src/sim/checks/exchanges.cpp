@@ -1,6 +1,8 @@
-#include "sim/checks/exchanges.hpp"
-
+// The ledger of exchanges: mirrors are the same at both ends of a link, and what exchanges took
+// from one replica they gave to another.
 #include <cmath>
+
+#include "sim/checks/check.hpp"
 
 namespace starling::sim {
 namespace {
@@ -12,7 +14,35 @@ constexpr double kBalance = 1e-6;
 constexpr double kCoverageMin = 0.5;
 constexpr std::uint64_t kLinksMetMin = 200;
 
-}  // namespace
+class Exchanges final : public Check {
+ public:
+  explicit Exchanges(const Scene& scene)
+      : world_(scene.world),
+        subjects_(scene.subjects),
+        calm_(scene.calm),
+        alarm_(scene.alarm),
+        findings_(scene.findings) {}
+
+  /// Of the exchanges that the event committed.
+  void touched(Node& node) override;
+  /// Of each link whose ends have not lost each other since it was opened, the commits of both ends
+  /// add up to nothing.
+  void look_at(const Node& node) override;
+  void finish() override;
+
+ private:
+  void check_mirrors(const Node& node, const base::PeerId& peer);
+  /// The peer's process; nothing where it is not up.
+  [[nodiscard]] const Node* find_up(const base::PeerId& peer);
+
+  const World& world_;
+  Subjects& subjects_;
+  const Calm& calm_;
+  Alarm& alarm_;
+  Findings& findings_;
+  std::uint64_t commits_ = 0;
+  std::uint64_t met_ = 0, balanced_ = 0;  ///< links, once a second each
+};
 
 void Exchanges::touched(Node& node) {
   for (const base::PeerId& peer : node.worker->ledger().take_committed()) {
@@ -57,7 +87,7 @@ void Exchanges::check_mirrors(const Node& node, const base::PeerId& peer) {
   }
 }
 
-void Exchanges::check_balance(const Node& node) {
+void Exchanges::look_at(const Node& node) {
   if (calm_.twins()) return;
   for (const auto& [peer, mine] : node.worker->ledger().links()) {
     const Node* const other = find_up(peer);
@@ -81,15 +111,19 @@ void Exchanges::check_balance(const Node& node) {
 }
 
 void Exchanges::finish() {
+  if (met_ == 0) return;
+  const double coverage = static_cast<double>(balanced_) / static_cast<double>(met_);
+  findings_.ledger_coverage = coverage;
   if (world_.task().initial.size() > kSmallReplica || met_ < kLinksMetMin) return;
-  if (const auto part = coverage(); *part < kCoverageMin) {
-    alarm_.raise("of the links {} have exchanges that were added up", *part);
+  if (coverage < kCoverageMin) {
+    alarm_.raise("of the links {} have exchanges that were added up", coverage);
   }
 }
 
-std::optional<double> Exchanges::coverage() const noexcept {
-  if (met_ == 0) return std::nullopt;
-  return static_cast<double>(balanced_) / static_cast<double>(met_);
+}  // namespace
+
+std::unique_ptr<Check> make_exchanges(const Scene& scene) {
+  return std::make_unique<Exchanges>(scene);
 }
 
 }  // namespace starling::sim

@@ -1,9 +1,29 @@
-#include "sim/checks/incarnations.hpp"
-
+// Incarnations are raised by their owner alone.
 #include <algorithm>
 #include <variant>
+#include <vector>
+
+#include "sim/checks/check.hpp"
+#include "wire/messages.hpp"
 
 namespace starling::sim {
+namespace {
+
+class Incarnations final : public Check {
+ public:
+  explicit Incarnations(const Scene& scene) : subjects_(scene.subjects), alarm_(scene.alarm) {}
+
+  void started(const Node& node) override;
+  void sent(const Node& from, const wire::Message& message) override;
+
+ private:
+  void check(const Node& from, const wire::MemberRecord& record);
+  [[nodiscard]] std::uint64_t& told_by(std::uint32_t subject);
+
+  Subjects& subjects_;
+  Alarm& alarm_;
+  std::vector<std::uint64_t> told_;  ///< by subject: the highest that it told of itself
+};
 
 void Incarnations::started(const Node& node) {
   std::uint64_t& told = told_by(subjects_.own(node));
@@ -31,6 +51,12 @@ void Incarnations::check(const Node& from, const wire::MemberRecord& record) {
 std::uint64_t& Incarnations::told_by(std::uint32_t subject) {
   if (subject >= told_.size()) told_.resize(subjects_.size());
   return told_[subject];
+}
+
+}  // namespace
+
+std::unique_ptr<Check> make_incarnations(const Scene& scene) {
+  return std::make_unique<Incarnations>(scene);
 }
 
 }  // namespace starling::sim

@@ -1,8 +1,10 @@
-#include "sim/checks/pairs.hpp"
-
+// Whether any two peers that run are linked, and how their links go.
 #include <algorithm>
+#include <vector>
 
+#include "sim/checks/check.hpp"
 #include "sim/checks/survey.hpp"
+#include "sim/judge/meters.hpp"
 
 namespace starling::sim {
 namespace {
@@ -14,43 +16,44 @@ bool holds(const World& world, const Node& node, const Node& other) {
 
 /// How the two are linked as neighbours, if they are.
 std::optional<LinkPath> path_between(const World& world, const Node& a, const Node& b) {
+  if (!world.is_up(a) || !world.is_up(b)) return std::nullopt;
   if (!holds(world, a, b) || !holds(world, b, a)) return std::nullopt;
   return world.link_path(a, b);
 }
 
+class Pairs final : public Check {
+ public:
+  explicit Pairs(const Scene& scene)
+      : world_(scene.world),
+        findings_(scene.findings),
+        last_start_(scene.calm.times().last_start),
+        times_(scene.world.plan().scenario) {}
+
+  void second() override {
+    const double since = world_.seconds() - last_start_;
+    if (since < 0) return;
+    std::vector<std::uint32_t> running;
+    for (const auto& node : world_.nodes()) {
+      if (!node->is_twin() && trains(world_, *node)) running.push_back(node->number);
+    }
+    times_.look(since, running, [&](std::uint32_t a, std::uint32_t b) {
+      return path_between(world_, *world_.nodes()[a], *world_.nodes()[b]);
+    });
+  }
+  void finish() override {
+    findings_.measured[Measure::pairs_linked_within_s] = times_.linked_within();
+    findings_.measured[Measure::paths_within_s] = times_.paths_within();
+  }
+
+ private:
+  const World& world_;
+  Findings& findings_;
+  const double last_start_;  ///< seconds
+  PairTimes times_;
+};
+
 }  // namespace
 
-Pairs::Pairs(const World& world, double last_start) : world_(world), last_start_(last_start) {}
-
-void Pairs::measure() {
-  const Scenario& scenario = world_.plan().scenario;
-  const double since = world_.seconds() - last_start_;
-  if (since < 0) return;
-  if (!linked_ && expects(scenario, Measure::pairs_linked_within_s) && all_linked()) {
-    linked_ = since;
-  }
-  if (!paths_ && expects(scenario, Measure::paths_within_s) && paths_as_expected()) paths_ = since;
-}
-
-bool Pairs::all_linked() const {
-  const auto& nodes = world_.nodes();
-  for (std::size_t a = 0; a < nodes.size(); ++a) {
-    if (nodes[a]->is_twin() || !trains(world_, *nodes[a])) continue;
-    for (std::size_t b = 0; b < a; ++b) {
-      if (nodes[b]->is_twin() || !trains(world_, *nodes[b])) continue;
-      if (!path_between(world_, *nodes[a], *nodes[b])) return false;
-    }
-  }
-  return true;
-}
-
-bool Pairs::paths_as_expected() const {
-  const auto& nodes = world_.nodes();
-  return std::ranges::all_of(world_.plan().scenario.paths, [&](const ExpectedPath& path) {
-    const Node& a = *nodes[path.a];
-    const Node& b = *nodes[path.b];
-    return world_.is_up(a) && world_.is_up(b) && path_between(world_, a, b) == path.path;
-  });
-}
+std::unique_ptr<Check> make_pairs(const Scene& scene) { return std::make_unique<Pairs>(scene); }
 
 }  // namespace starling::sim

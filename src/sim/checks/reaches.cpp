@@ -1,17 +1,34 @@
-#include "sim/checks/reaches.hpp"
+// What peers do for those that cannot be dialed: nobody is made to dial a third one, and relays
+// take no more than they allow.
+#include <set>
+#include <string>
+#include <utility>
+
+#include "sim/checks/check.hpp"
 
 namespace starling::sim {
-
 namespace {
 
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
-}  // namespace
+class Reaches final : public Check {
+ public:
+  explicit Reaches(const Scene& scene) : world_(scene.world), alarm_(scene.alarm) {}
+
+  void started(const Node& node) override;
+  void dialed(const Node& node, const peer::Dial& dial, bool answers) override;
+  void relays(const Node& relay) override;
+
+ private:
+  const World& world_;
+  Alarm& alarm_;
+  std::set<std::pair<std::string, base::PeerId>> lived_;  ///< who was ever at a host
+};
 
 void Reaches::started(const Node& node) { lived_.emplace(host_of(node.address), node.id); }
 
 // Behind routers several share an address.
-void Reaches::dialed(const Node& node, const peer::Dial& dial) {
+void Reaches::dialed(const Node& node, const peer::Dial& dial, bool /*answers*/) {
   if (!world_.plan().scenario.nats.empty()) return;
   if (!dial.peer || lived_.contains({host_of(dial.address), *dial.peer})) return;
   alarm_.raise("peer-{} dials {} at {}, where that one never was", node.peer, dial.peer->brief(),
@@ -27,5 +44,9 @@ void Reaches::relays(const Node& relay) {
                  most);
   }
 }
+
+}  // namespace
+
+std::unique_ptr<Check> make_reaches(const Scene& scene) { return std::make_unique<Reaches>(scene); }
 
 }  // namespace starling::sim

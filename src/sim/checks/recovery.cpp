@@ -1,11 +1,15 @@
-#include "sim/checks/recovery.hpp"
-
+// After the faults the swarm becomes whole again: how soon it did, that it has, and that its peers
+// agree then on replicas and on who trains on what.
 #include <algorithm>
+#include <map>
+#include <string_view>
 
-#include "sim/checks/agreement.hpp"
+#include "sim/checks/check.hpp"
 #include "sim/checks/replicas.hpp"
-#include "sim/checks/soundness.hpp"
+#include "sim/checks/stages.hpp"
 #include "sim/checks/survey.hpp"
+#include "sim/checks/tables.hpp"
+#include "sim/judge/meters.hpp"
 
 namespace starling::sim {
 namespace {
@@ -21,18 +25,119 @@ std::optional<double> passed(double begin, const std::optional<double>& at) {
   return std::max(0.0, *at - begin);
 }
 
-}  // namespace
+/// Of the replicas at the end of a run.
+constexpr double kEndDistanceMax = 0.05;
+/// Of equal ones, whose mean is rounded.
+constexpr double kRingDistanceMax = 1e-6;
+/// Of their buffers where rare branches drop links all the time: who has lost a link does not wait
+/// for that neighbour, and buffers have fewer exchanges to come together in than replicas.
+constexpr double kEndBuffersRareMax = 0.25;
+/// Of the replicas of a swarm that has recovered: relative to their mean, and to the optimum.
+constexpr double kDistanceMax = 0.2;
+/// Of their buffers, which each peer draws its own way at every step.
+constexpr double kBufferDistanceMax = 0.25;
+/// Where rare branches drop links all the time, they have fewer exchanges to come together in.
+constexpr double kBufferDistanceRareMax = 0.35;
+/// Jobs of a peer and frames on its links that may wait when nothing disturbs it.
+constexpr std::size_t kJobsWaitingMax = 16;
+constexpr std::size_t kFramesWaitingMax = 64;
 
-Recovery::Recovery(const World& world, const Calm& calm, const Tables& tables, Stages& stages,
-                   Alarm& alarm)
-    : world_(world),
-      calm_(calm),
-      tables_(tables),
-      stages_(stages),
-      alarm_(alarm),
-      drift_expected_(expects(world.plan().scenario, Measure::drift_back_within_s)) {}
+/// What peers have at the end of a run that nothing disturbed then.
+void check_end_of_run(const World& world, bool any_failed, Alarm& alarm) {
+  const exchange::Mode mode = world.task().config.exchange.mode;
+  const auto apart = largest_distance(world);
+  if (exchange::uses_ring(mode) && !any_failed && apart && !(*apart <= kRingDistanceMax)) {
+    alarm.raise("the ring ended with replicas {} from their mean", *apart);
+  }
+  if (!exchange::uses_links(mode)) return;
+  if (apart && !(*apart <= kEndDistanceMax)) {
+    alarm.raise("the run ended with replicas {} from their mean", *apart);
+  }
+  const auto buffers = buffer_distance(world);
+  const bool rare = world.plan().scenario.sim.buggify;
+  if (buffers && !(*buffers <= (rare ? kEndBuffersRareMax : kEndDistanceMax))) {
+    alarm.raise("the run ended with buffers {} from their mean", *buffers);
+  }
+}
 
-void Recovery::measure() {
+/// What they have after the last fault.
+void check_replicas(const World& world, Alarm& alarm) {
+  const Scenario& scenario = world.plan().scenario;
+  if (scenario.sim.problem != Problem::quadratic) return;
+  if (!exchange::uses_links(world.task().config.exchange.mode)) return;
+  const auto near = [&](std::string_view what, const std::optional<double>& value) {
+    if (value && !(*value <= kDistanceMax)) alarm.raise("replicas are {} from {}", *value, what);
+  };
+  near("their mean", largest_distance(world));
+  near("the optimum", optimum_distance(world));
+  const auto buffers = buffer_distance(world);
+  const double limit = scenario.sim.buggify ? kBufferDistanceRareMax : kBufferDistanceMax;
+  if (buffers && !(*buffers <= limit)) alarm.raise("buffers are {} from their mean", *buffers);
+}
+
+/// Each shard is owned by one peer.
+void check_shards(const World& world, Alarm& alarm) {
+  std::map<std::uint32_t, std::size_t> owners;
+  for (const auto& node : world.nodes()) {
+    if (!trains(world, *node)) continue;
+    for (const std::uint32_t shard : node->worker->shards()) ++owners[shard];
+  }
+  const std::size_t shards = world.task().shards->count();
+  if (owners.size() != shards) alarm.raise("{} of {} shards are owned", owners.size(), shards);
+  for (const auto& [shard, count] : owners) {
+    if (count > 1) alarm.raise("shard {} has {} owners", shard, count);
+  }
+}
+
+/// Jobs, frames and events do not pile up, once nothing disturbs the peer any more.
+void check_queues(const World& world, const Node& node, Alarm& alarm) {
+  if (!node.held.empty() && node.state == NodeState::running) {
+    alarm.raise("peer-{} has not taken {} events", node.peer, node.held.size());
+  }
+  if (node.worker->waiting() > kJobsWaitingMax) {
+    alarm.raise("{} jobs of peer-{} wait", node.worker->waiting(), node.peer);
+  }
+  const std::size_t unsent = world.unsent(node);
+  if (unsent > kFramesWaitingMax) alarm.raise("{} frames of peer-{} wait", unsent, node.peer);
+}
+
+class Recovery final : public Check {
+ public:
+  explicit Recovery(const Scene& scene)
+      : world_(scene.world),
+        calm_(scene.calm),
+        tables_(scene.tables),
+        stages_(scene.stages),
+        alarm_(scene.alarm),
+        findings_(scene.findings),
+        drift_expected_(expects(scene.world.plan().scenario, Measure::drift_back_within_s)) {}
+
+  void second() override;
+  void finish() override;
+
+ private:
+  void measure_drift();
+  /// Whether all is whole, if the faults have been over for long enough.
+  void check_end();
+
+  const World& world_;
+  const Calm& calm_;
+  const Tables& tables_;
+  Stages& stages_;
+  Alarm& alarm_;
+  Findings& findings_;
+  const bool drift_expected_;
+  // In seconds; nothing: it has not come to that.
+  std::optional<double> one_view_at_;    ///< all tables said who runs, after the last fault
+  std::optional<double> views_full_at_;  ///< all had their neighbours, after the last start
+  std::optional<double> drift_back_at_;  ///< replicas were as near as before the first fault
+  std::optional<double> drift_before_;   ///< how far apart replicas were before the first fault
+  std::optional<double> gap_;            ///< of the overlay kJoinSeconds after the last start
+  /// With rare branches: last, near the end of the run.
+  double connected_at_ = -1, agreed_at_ = -1;
+};
+
+void Recovery::second() {
   const double now = world_.seconds();
   const auto& [first_fault, last_fault, last_start] = calm_.times();
   measure_drift();
@@ -62,13 +167,23 @@ void Recovery::measure_drift() {
     const double known = drift_before_.value_or(*apart);
     drift_before_ = known + 0.1 * (*apart - known);
   }
-  if (after && drift_before_ && *apart <= 1.1 * *drift_before_ && connected(world_) &&
+  if (after && drift_before_ && *apart <= kDriftBack * *drift_before_ && connected(world_) &&
       all_linked(world_)) {
     drift_back_at_ = now;
   }
 }
 
 void Recovery::finish() {
+  Measured& measured = findings_.measured;
+  const auto& times = calm_.times();
+  measured[Measure::one_view_within_s] = passed(times.last, one_view_at_);
+  measured[Measure::views_full_within_s] = passed(times.last_start, views_full_at_);
+  measured[Measure::drift_back_within_s] = passed(times.last, drift_back_at_);
+  measured[Measure::spectral_gap_min] = gap_;
+  if (alarm_.failure().empty()) check_end();
+}
+
+void Recovery::check_end() {
   if (lacks_hub(world_)) return;
   // A run that ends is over soon after its faults: its end is judged whenever it comes.
   if (stages_.done_undisturbed()) check_end_of_run(world_, stages_.failed() > 0, alarm_);
@@ -91,16 +206,10 @@ void Recovery::finish() {
   check_replicas(world_, alarm_);
 }
 
-std::optional<double> Recovery::one_view_within() const {
-  return passed(calm_.times().last, one_view_at_);
-}
+}  // namespace
 
-std::optional<double> Recovery::views_full_within() const {
-  return passed(calm_.times().last_start, views_full_at_);
-}
-
-std::optional<double> Recovery::drift_back_within() const {
-  return passed(calm_.times().last, drift_back_at_);
+std::unique_ptr<Check> make_recovery(const Scene& scene) {
+  return std::make_unique<Recovery>(scene);
 }
 
 }  // namespace starling::sim

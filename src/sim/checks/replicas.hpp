@@ -1,8 +1,8 @@
-// What training came to: how good the replicas are, how far apart, and at what cost.
+// What training came to: how far apart the replicas are, and how far from the optimum.
 #pragma once
 
-#include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "sim/world.hpp"
 
@@ -10,18 +10,11 @@ namespace starling::sim {
 
 // Twins, and peers that left or ended with an error, are left out throughout.
 
-/// Peers that have ended their run.
-[[nodiscard]] std::size_t count_finished(const World& world);
-/// Mean of the peers that have ended their run; nothing: none has.
-[[nodiscard]] std::optional<double> final_accuracy(const World& world);
-[[nodiscard]] std::optional<double> final_loss(const World& world);
-/// Bytes of frames since they started.
-[[nodiscard]] std::optional<double> mean_sent(const World& world);
+/// Those that run, or have ended their run.
+[[nodiscard]] std::vector<const Node*> trained(const World& world);
+[[nodiscard]] std::vector<float> replica_of(const Node& node);
 
-// Largest |x_i - mean| / |mean|; nothing of fewer than two.
-/// Of the peers that have ended their run.
-[[nodiscard]] std::optional<double> final_distance(const World& world);
-/// Of these and of those that run.
+// Of those: the largest |x_i - mean| / |mean|; nothing of fewer than two.
 [[nodiscard]] std::optional<double> largest_distance(const World& world);
 /// The same of their buffers; nothing where there are none.
 [[nodiscard]] std::optional<double> buffer_distance(const World& world);

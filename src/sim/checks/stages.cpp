@@ -24,11 +24,13 @@ double still_limit(const World& world, const Node& node) {
 
 }  // namespace
 
-Stages::Stages(const World& world, const Calm& calm, const Steps& steps, Alarm& alarm)
+Stages::Stages(const World& world, const Calm& calm, const Steps& steps, Alarm& alarm,
+               Findings& findings)
     : world_(world),
       calm_(calm),
       steps_(steps),
       alarm_(alarm),
+      findings_(findings),
       stages_(world.nodes().size()),
       left_at_(world.nodes().size(), -1) {}
 
@@ -42,7 +44,7 @@ void Stages::fault(const PlannedEvent& event, bool begins) {
   for (const std::uint32_t peer : event.peers) left_at_[peer] = world_.seconds();
 }
 
-void Stages::touched(const Node& node) {
+void Stages::touched(Node& node) {
   Stage& stage = stages_[node.number];
   if (node.core->phase() == stage.phase) return;
   if (stage.phase == peer::Phase::settling) check_settling(node, stage.since);
@@ -68,7 +70,7 @@ void Stages::finished(const Node& node) {
   alarm_.raise("peer-{} ended with an error: {}", node.peer, node.finished->error.text);
 }
 
-void Stages::check(const Node& node) {
+void Stages::look_at(const Node& node) {
   const auto& [phase, since] = stages_[node.number];
   if (phase == peer::Phase::training || phase == peer::Phase::done) return;
   if (phase == peer::Phase::relaying) return;
@@ -91,7 +93,7 @@ void Stages::check(const Node& node) {
 }
 
 // What one knows of the others' samples all know soon.
-void Stages::check_others() {
+void Stages::second_ends() {
   if (!done_undisturbed()) return;
   const double passed = world_.seconds() - first_done_;
   if (passed <= base::seconds(world_.task().config.exchange.settle_timeout) + kOthersSeconds)

@@ -4,31 +4,32 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/checks/alarm.hpp"
-#include "sim/checks/calm.hpp"
 #include "sim/checks/steps.hpp"
 
 namespace starling::sim {
 
-class Stages {
+class Stages final : public Check {
  public:
   /// All outlive this.
-  Stages(const World& world, const Calm& calm, const Steps& steps, Alarm& alarm);
+  Stages(const World& world, const Calm& calm, const Steps& steps, Alarm& alarm,
+         Findings& findings);
 
-  void started(const Node& node);
-  void fault(const PlannedEvent& event, bool begins);
-  void touched(const Node& node);
-  void finished(const Node& node);
+  void started(const Node& node) override;
+  void fault(const PlannedEvent& event, bool begins) override;
+  void touched(Node& node) override;
+  void finished(const Node& node) override;
 
-  /// That no stage but training takes too long. Once a second.
-  void check(const Node& node);
-  /// That soon all others are done when the first is, where nothing disturbs. Once a second.
-  void check_others();
+  /// That no stage except training takes too long.
+  void look_at(const Node& node) override;
+  /// That soon all others are done when the first is, where nothing disturbs.
+  void second_ends() override;
+  void finish() override { findings_.measured[Measure::failed_max] = failed_; }
+
   /// That it does not stand still, where nothing disturbs.
   void check_goes_on(const Node& node);
 
   /// Whether peers are about to end, so that tables and links change. None takes long over it:
-  /// check().
+  /// look_at().
   [[nodiscard]] bool ending() const;
   /// Whether the first peer was done when nothing had disturbed for a while.
   [[nodiscard]] bool done_undisturbed() const;
@@ -49,6 +50,7 @@ class Stages {
   const Calm& calm_;
   const Steps& steps_;
   Alarm& alarm_;
+  Findings& findings_;
   std::vector<Stage> stages_;    ///< of each node
   std::vector<double> left_at_;  ///< of each peer: when it was asked to leave; below 0: never
   double first_done_ = -1;       ///< seconds; below 0: nobody is

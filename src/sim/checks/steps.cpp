@@ -1,7 +1,5 @@
 #include "sim/checks/steps.hpp"
 
-#include <algorithm>
-
 namespace starling::sim {
 namespace {
 
@@ -17,12 +15,12 @@ void Steps::started(const Node& node) {
   last_[node.number].reset();
 }
 
-void Steps::touched(const Node& node) {
+void Steps::touched(Node& node) {
   if (node.core->phase() != peer::Phase::training) close_gap(node);
 }
 
 void Steps::stepped(const Node& node, std::uint32_t samples) {
-  if (close_gap(node)) samples_ += samples;
+  if (close_gap(node)) pace_.add(samples);
   // Those that were handed out may come when training is over.
   if (node.core->phase() == peer::Phase::training) last_[node.number] = world_.now();
 }
@@ -39,6 +37,9 @@ void Steps::finish() {
   for (const auto& node : world_.nodes()) {
     if (node->state == NodeState::running) close_gap(*node);
   }
+  findings_.measured[Measure::step_gap_max_s] = pace_.longest_gap();
+  const std::uint32_t batch = world_.task().run_file.train.batch;
+  findings_.measured[Measure::throughput_min] = pace_.throughput(batch);
 }
 
 // The time since the last step is over, by another step or by what ends its steps. What a peer
@@ -49,18 +50,8 @@ bool Steps::close_gap(const Node& node) {
   if (!last || node.speed != speed || node.rate != 1) return false;
   const double gap = base::seconds(world_.now() - *last);
   last.reset();
-  gap_ = std::max(gap_, gap);
-  possible_ += gap * speed * 1000 / world_.plan().scenario.sim.step_ms;
+  pace_.gap(gap, speed * 1000 / world_.plan().scenario.sim.step_ms);
   return true;
-}
-
-std::optional<double> Steps::longest_gap() const {
-  return samples_ > 0 ? std::optional(gap_) : std::nullopt;
-}
-
-std::optional<double> Steps::throughput() const {
-  if (samples_ == 0) return std::nullopt;
-  return static_cast<double>(samples_) / world_.task().run_file.train.batch / possible_;
 }
 
 }  // namespace starling::sim

@@ -8,9 +8,6 @@
 
 namespace starling::sim {
 
-/// After the last start tables and links are still filled for so long.
-inline constexpr double kJoinSeconds = 30;
-
 /// Peers that run, twins aside.
 [[nodiscard]] std::size_t count_running(const World& world);
 /// Whether it runs and has a replica; what follows is about these alone.

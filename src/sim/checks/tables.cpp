@@ -6,6 +6,7 @@
 
 #include "membership/limits.hpp"
 #include "sim/checks/survey.hpp"
+#include "sim/judge/statistics.hpp"
 
 namespace starling::sim {
 namespace {
@@ -13,8 +14,6 @@ namespace {
 /// Tables of more members are looked at this often, in seconds; smaller ones after each change.
 constexpr std::size_t kLargeTable = 64;
 constexpr double kLargeTablePause = 0.25;
-/// A minute, less what a change may be seen late by.
-constexpr double kVerdictWindow = 59;
 /// From a death until all have noticed it.
 constexpr double kDetectionMax = 60;
 /// Changes of one peer in one table in a minute, beside those that follow its comings and goings.
@@ -39,19 +38,20 @@ std::uint64_t turns_most(const Plan& plan) {
 
 }  // namespace
 
-Tables::Tables(const World& world, Subjects& subjects, const Calm& calm, Alarm& alarm)
+Tables::Tables(const World& world, Subjects& subjects, const Calm& calm, Alarm& alarm,
+               Findings& findings)
     : world_(world),
       subjects_(subjects),
       calm_(calm),
       alarm_(alarm),
+      findings_(findings),
       views_(world.nodes().size()),
       verdicts_(world.plan()) {}
 
 void Tables::started(const Node& node) {
   if (node.number >= views_.size()) views_.resize(node.number + 1);
   views_[node.number] = {};
-  changes_.erase(changes_.lower_bound({node.number, 0}),
-                 changes_.lower_bound({node.number + 1, 0}));
+  changes_.forget(node.number);
   if (!node.is_twin()) verdicts_.runs(subjects_.own(node), node.peer, world_.seconds());
 }
 
@@ -105,18 +105,15 @@ void Tables::changed(const Node& node, std::uint32_t subject, bool alive) {
     world_.trace(fmt::format("peer-{}   holds peer-{} {}", node.number, subjects_[subject].node,
                              alive ? "alive" : "dead"));
   }
-  const auto [changes, first] = changes_.try_emplace({node.number, subject});
+  const bool first = changes_.meets(node.number, subject);
   // That it is there at all is no change, and what a peer in a fault holds of others is right.
   if ((!first || !alive) && !calm_.disturbed(node.peer)) {
-    std::vector<double>& times = changes->second;
-    std::erase_if(times, [&](double at) { return at <= now - kVerdictWindow; });
-    times.push_back(now);
-    changes_most_ = std::max(changes_most_, std::uint64_t{times.size()});
+    changes_.change(node.number, subject, now);
   }
   if (!alive && !node.is_twin()) verdicts_.held_dead(subject, subjects_.own(node), now);
 }
 
-void Tables::check_suspicions(const Node& node) {
+void Tables::inspect(const Node& node) {
   if (!calm_.now() || !calm_.clear()) return;
   for (const auto& [id, record] : node.core->membership().table().records()) {
     const Subject& subject = subjects_[subjects_.number_of(id)];
@@ -127,6 +124,12 @@ void Tables::check_suspicions(const Node& node) {
 
 void Tables::finish() {
   verdicts_.finish(world_.seconds());
+  Measured& measured = findings_.measured;
+  measured[Measure::detection_p50_s] = percentile(verdicts_.detections(), 0.5);
+  measured[Measure::detection_p99_s] = percentile(verdicts_.detections(), 0.99);
+  measured[Measure::false_deaths_max] = static_cast<double>(verdicts_.false_deaths());
+  measured[Measure::faulty_held_max] = static_cast<double>(faulty_held());
+  measured[Measure::verdicts_per_minute_max] = static_cast<double>(changes_.most());
   // A star without its middle hears of nothing.
   if (!calm_.clear() || lacks_hub(world_)) return;
   const auto slowest = percentile(verdicts_.detections(), 1);
@@ -139,8 +142,8 @@ void Tables::finish() {
   }
   // With the turns of a cut all may change.
   if (has_event(world_.plan(), Kind::partition)) return;
-  if (changes_most_ > kVerdictsMax + turns_most(world_.plan())) {
-    alarm_.raise("a table changed its mind about one peer {} times in a minute", changes_most_);
+  if (changes_.most() > kVerdictsMax + turns_most(world_.plan())) {
+    alarm_.raise("a table changed its mind about one peer {} times in a minute", changes_.most());
   }
 }
 

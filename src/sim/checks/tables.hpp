@@ -3,39 +3,33 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <utility>
 #include <vector>
 
-#include "sim/checks/alarm.hpp"
-#include "sim/checks/calm.hpp"
-#include "sim/checks/subjects.hpp"
-#include "sim/checks/verdicts.hpp"
+#include "sim/checks/check.hpp"
+#include "sim/judge/meters.hpp"
+#include "sim/judge/verdicts.hpp"
 
 namespace starling::sim {
 
-class Tables {
+class Tables final : public Check {
  public:
   /// All outlive this. Of what happens to a node `subjects` hears first.
-  Tables(const World& world, Subjects& subjects, const Calm& calm, Alarm& alarm);
+  Tables(const World& world, Subjects& subjects, const Calm& calm, Alarm& alarm,
+         Findings& findings);
 
-  void started(const Node& node);
-  void killed(const Node& node);
-  void finished(const Node& node);
-  void fault(const PlannedEvent& event, bool begins);
-  /// After each event, and once a second: large tables are not looked at each time.
-  void look_at(const Node& node);
+  void started(const Node& node) override;
+  void killed(const Node& node) override;
+  void finished(const Node& node) override;
+  void fault(const PlannedEvent& event, bool begins) override;
+  void touched(Node& node) override { look_at(node); }
+  /// Large tables are not looked at each time.
+  void look_at(const Node& node) override;
   /// In calm nobody is so much as suspect.
-  void check_suspicions(const Node& node);
-  void finish();
+  void inspect(const Node& node) override;
+  void finish() override;
 
   /// Whether all hold those alive that run, and nobody else; false where nobody runs.
   [[nodiscard]] bool one_view() const;
-  /// The most peers that a healthy one holds alive of the dead and those in a fault.
-  [[nodiscard]] std::size_t faulty_held() const;
-  /// The most changes of one peer in one table within a minute, made by healthy peers.
-  [[nodiscard]] std::uint64_t changes_most() const noexcept { return changes_most_; }
-  [[nodiscard]] const Verdicts& verdicts() const noexcept { return verdicts_; }
 
  private:
   /// Whom a node holds alive.
@@ -46,17 +40,18 @@ class Tables {
     double looked_at = -1;  ///< seconds
   };
 
+  /// The most peers that a healthy one holds alive of the dead and those in a fault.
+  [[nodiscard]] std::size_t faulty_held() const;
   void changed(const Node& node, std::uint32_t subject, bool alive);
 
   const World& world_;
   Subjects& subjects_;
   const Calm& calm_;
   Alarm& alarm_;
+  Findings& findings_;
   std::vector<View> views_;  ///< of each node
   Verdicts verdicts_;
-  /// By node and subject: when it changed its mind, of the last minute.
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<double>> changes_;
-  std::uint64_t changes_most_ = 0;
+  MindChanges changes_;  ///< of healthy peers, by node and subject
 };
 
 }  // namespace starling::sim

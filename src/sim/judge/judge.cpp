@@ -1,0 +1,73 @@
+#include "sim/judge/judge.hpp"
+
+#include <optional>
+#include <span>
+
+#include "base/file.hpp"
+#include "sim/judge/real_run.hpp"
+#include "sim/judge/statistics.hpp"
+#include "train/safetensors.hpp"
+#include "train/weights.hpp"
+
+namespace starling::sim {
+namespace {
+
+/// The parameters of a model's file, tensor after tensor, without buffers.
+base::Result<std::vector<float>> read_replica(const std::string& path) {
+  auto bytes = base::read_file(path, train::kTensorFileBytesMax);
+  if (!bytes) return base::fail(bytes.error());
+  const auto file = train::TensorFile::parse(std::move(*bytes), path);
+  if (!file) return base::fail(file.error());
+  std::vector<float> parameters;
+  for (const train::TensorEntry& entry : file->entries()) {
+    if (train::is_buffer_name(entry.name)) continue;
+    const std::size_t at = parameters.size();
+    parameters.resize(at + entry.size);
+    const auto room = std::span(parameters).subspan(at);
+    if (const auto copied = file->copy(entry.name, entry.shape, room); !copied) {
+      return base::fail(copied.error());
+    }
+  }
+  return parameters;
+}
+
+base::Result<std::optional<double>> distance_of(const std::vector<std::string>& paths,
+                                                const std::string& folder) {
+  std::vector<std::vector<float>> replicas;
+  for (const std::string& path : paths) {
+    auto replica = read_replica(folder + "/" + path);
+    if (!replica) {
+      return base::fail(replica.error().in("distance_max (scenarios/run --keep keeps replicas)"));
+    }
+    if (!replicas.empty() && replica->size() != replicas.front().size()) {
+      return base::fail(base::ErrorCode::data, "{}/{}: its replica has another size", folder, path);
+    }
+    replicas.push_back(std::move(*replica));
+  }
+  return largest(distances(replicas));
+}
+
+}  // namespace
+
+base::Result<Verdict> judge(const ObservationLog& log, const std::string& folder) {
+  const Scenario& scenario = log.run.plan.scenario;
+  const RealRun run(log.run);
+  Verdict verdict{.expectations = {}, .measured = run.measured(), .notes = run.notes()};
+  if (expects(scenario, Measure::distance_max)) {
+    const auto distance = distance_of(run.replicas(), folder);
+    if (!distance) return base::fail(distance.error());
+    verdict.measured[Measure::distance_max] = *distance;
+  }
+  if (log.undisturbed) {
+    const Measured calm = RealRun(*log.undisturbed).measured();
+    std::optional<double>& failed = verdict.measured[Measure::failed_max];
+    failed = failed.value_or(0) + calm[Measure::failed_max].value_or(0);
+    verdict.measured[Measure::loss_ratio_max] =
+        loss_ratio(verdict.measured[Measure::loss_max], calm[Measure::loss_max]);
+  }
+  verdict.expectations = outcomes_of(scenario, verdict.measured);
+  verdict.passed = all_passed(verdict.expectations);
+  return verdict;
+}
+
+}  // namespace starling::sim

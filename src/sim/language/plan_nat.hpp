@@ -1,0 +1,14 @@
+// What each peer of a plan is behind: the [[network.nat]] entries by peer.
+#pragma once
+
+#include "base/result.hpp"
+#include "sim/language/plan.hpp"
+
+namespace starling::sim {
+
+/// All peers of the plan have their numbers and regions. Peers of one entry share its router, or
+/// have one each. Errors (ErrorCode::run_file): a peer that there is not or that is in two entries,
+/// and what no router leads to.
+[[nodiscard]] base::Status place_behind_routers(Plan& plan);
+
+}  // namespace starling::sim
