@@ -119,7 +119,7 @@ class BenchReplica {
     if (!program) return base::fail(program.error());
     program_ = std::move(*program);
     const auto resident =
-        program_->reside({.mirrors = replica_.averaging().mirror, .decays = {false}});
+        program_->move_to_device({.mirrors = replica_.averaging().mirror, .decays = {false}});
     if (!resident) return base::fail(resident.error());
     ASSERT(*resident != nullptr);
     memory_ = &(*resident)->replica();

@@ -170,21 +170,21 @@ base::Status measure(const Subject& subject, double peak_gflops, const BenchOpti
   const compute::Batch batch = random.view();
   base::Status status;
   if (on_gpu) {
-    const auto memory = trainer->reside(delta::MirrorType::float32);
+    const auto memory = trainer->move_to_device(delta::MirrorType::float32);
     if (!memory) return base::fail(memory.error());
     ASSERT(*memory != nullptr);
     status = (*memory)->write(parameters);
   }
   std::uint64_t seed = 0;
   const double steps = best_rate(options.seconds, [&] {
-    const auto loss = on_gpu ? trainer->step(buffers, batch, &batch, 1e-4F, ++seed)
-                             : trainer->step(parameters, buffers, batch, 1e-4F, ++seed);
+    const std::span<float> here = on_gpu ? std::span<float>{} : parameters;
+    const auto loss = trainer->step(here, buffers, batch, 1e-4F, ++seed, &batch);
     if (!loss) status = base::fail(loss.error());
   });
-  if (on_gpu && status) status = trainer->snapshot();
+  const auto read = [&](std::span<float> x) { std::ranges::copy(parameters, x.begin()); };
+  if (status) status = trainer->snapshot(parameters.size(), read);
   const double sweeps = best_rate(options.seconds, [&] {
-    const auto sums =
-        on_gpu ? trainer->evaluate(buffers, batch) : trainer->evaluate(parameters, buffers, batch);
+    const auto sums = trainer->evaluate(buffers, batch);
     if (!sums) status = base::fail(sums.error());
   });
   if (!status) return status;

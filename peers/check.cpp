@@ -118,7 +118,7 @@ void print_memory(const runfile::RunFile& run_file, const runtime::Needs& needs)
                on_gpu ? "; the GPU's" : "");
   };
   part("initial", needs.initial, false, "parameters that the run starts with");
-  part("replica", needs.replica, needs.resides, "parameters as trained, and what is held back");
+  part("replica", needs.replica, needs.on_device, "parameters as trained, and what is held back");
   std::string mirrors = "none";
   if (needs.mirrors > 0) {
     const std::uint32_t links = runtime::links_of(run_file);
@@ -132,23 +132,23 @@ void print_memory(const runfile::RunFile& run_file, const runtime::Needs& needs)
         links == 1 ? "its neighbour" : fmt::format("each of {} neighbours", links), hub,
         format_bytes(needs.grace), report::format_duration(base::seconds(run_file.exchange.grace)));
   }
-  part("mirrors", needs.mirrors, needs.resides, mirrors);
+  part("mirrors", needs.mirrors, needs.on_device, mirrors);
   if (needs.deltas > 0) {
-    part("deltas", needs.deltas, needs.resides,
+    part("deltas", needs.deltas, needs.on_device,
          fmt::format("{} for each neighbour, and what making them takes",
-                     needs.resides ? "three" : "two"));
+                     needs.on_device ? "three" : "two"));
   }
   if (needs.ring > 0) {
     part("ring", needs.ring, false,
          "what is averaged, the last means, and what comes early, with buffers");
   }
-  part("training", needs.training, needs.resides, "gradient and the optimizer's state");
+  part("training", needs.training, needs.on_device, "gradient and the optimizer's state");
   part("activations", needs.activations, needs.on_gpu,
        fmt::format("of {} samples at a time, with work space",
                    train::compile_options(run_file.train).batch));
   part("saving", needs.saving, false,
-       needs.resides ? "parameters and the optimizer's state on their way to a checkpoint"
-                     : "parameters as they are evaluated and saved");
+       needs.on_device ? "parameters and the optimizer's state on their way to a checkpoint"
+                       : "parameters as they are evaluated and saved");
   part("data", needs.data, false, "samples in memory, their order, and batches filled ahead");
 }
 

@@ -90,8 +90,8 @@ base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run,
   auto replica = run.make_replica();
   if (!replica) return fail(replica.error());
   if (auto restored = run.restore(trainer->rule()); !restored) return fail(restored.error());
-  if (runtime::may_reside(run_file)) {
-    const auto memory = trainer->reside(run_file.exchange.mirror);
+  if (runtime::may_train_on_device(run_file)) {
+    const auto memory = trainer->move_to_device(run_file.exchange.mirror);
     if (!memory) return fail(memory.error());
     if (*memory != nullptr) replica->move_to(**memory);
     if (!replica->status()) return fail(replica->status().error());

@@ -32,8 +32,8 @@ struct Evaluation {
 /// Graph::buffers. Used on one thread, the one that compiled it; a step allocates nothing. Equal
 /// inputs give equal bits on the same processor with the same number of threads. A batch has 1 to
 /// batch() samples.
-/// Errors (ErrorCode::device) are the device's, and leave the outputs undefined; reside() may also
-/// fail with no_room, and then nothing has changed.
+/// Errors (ErrorCode::device) are the device's, and leave the outputs undefined; move_to_device()
+/// may also fail with no_room, and then nothing has changed.
 class Program {
  public:
   virtual ~Program() = default;
@@ -58,7 +58,7 @@ class Program {
 
   /// From now on, a replica lives with the program, in the device's memory, as long as the program
   /// does; call it once. Null if parameters are in the device's memory anyway: on the processor.
-  [[nodiscard]] virtual base::Result<Resident*> reside(const Residence&) { return nullptr; }
+  [[nodiscard]] virtual base::Result<Resident*> move_to_device(const Residence&) { return nullptr; }
 
   /// The number of samples it was compiled for.
   [[nodiscard]] virtual std::uint32_t batch() const noexcept = 0;

@@ -15,7 +15,7 @@
 
 namespace starling::compute {
 
-/// The memory that Program::reside reserves beside the replica.
+/// The memory that Program::move_to_device reserves beside the replica.
 struct Residence {
   delta::MirrorType mirrors = delta::MirrorType::float32;
   UpdateKind update = UpdateKind::none;  ///< none: it is not trained

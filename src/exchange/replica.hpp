@@ -97,7 +97,7 @@ class Replica {
   [[nodiscard]] const base::Status& status() const noexcept { return status_; }
 
   // What the trainer uses.
-  /// y, in the processor's memory (ASSERT).
+  /// y; empty if it lies in a device's memory.
   [[nodiscard]] std::span<float> trained() noexcept;
   [[nodiscard]] std::span<const float> trained() const noexcept;
   [[nodiscard]] std::size_t size() const noexcept { return initial_.size(); }

@@ -27,23 +27,14 @@ ModelLearner::ModelLearner(train::Trainer trainer, data::Loader& loader,
 Result<Trained> ModelLearner::step(exchange::Replica& replica, float lr) {
   auto batch = ahead_ ? std::exchange(ahead_, {}) : loader_.next();
   if (!batch) return no_batch();
-  const auto loss = trainer_.resides()
-                        ? resident_step(replica, *batch, lr)
-                        : trainer_.step(replica.trained(), replica.buffers().values(),
-                                        batch->view(), lr, batch->seed);
+  ahead_ = loader_.try_next();
+  const std::optional<compute::Batch> next = ahead_ ? std::optional(ahead_->view()) : std::nullopt;
+  const auto loss = trainer_.step(replica.trained(), replica.buffers().values(), batch->view(), lr,
+                                  batch->seed, next ? &*next : nullptr);
   const std::uint32_t samples = batch->count;
   loader_.recycle(std::move(*batch));
   if (!loss) return fail(loss.error());
   return Trained{samples, *loss};
-}
-
-/// The next batch goes to the device beside it.
-Result<float> ModelLearner::resident_step(exchange::Replica& replica,
-                                          const data::BatchBuffer& batch, float lr) {
-  ahead_ = loader_.try_next();
-  const std::optional<compute::Batch> next = ahead_ ? std::optional(ahead_->view()) : std::nullopt;
-  return trainer_.step(replica.buffers().values(), batch.view(), next ? &*next : nullptr, lr,
-                       batch.seed);
 }
 
 Result<BatchGradient> ModelLearner::gradient(exchange::Replica& replica) {
@@ -64,12 +55,8 @@ Status ModelLearner::apply(exchange::Replica& replica, std::span<const float> gr
 }
 
 Status ModelLearner::begin_evaluation(const exchange::Replica& replica, std::uint32_t samples) {
-  if (trainer_.resides()) {
-    if (auto held = trainer_.snapshot(); !held) return held;
-  } else {
-    x_.resize(replica.size());
-    replica.read(x_);
-  }
+  const auto read = [&](std::span<float> x) { replica.read(x); };
+  if (auto held = trainer_.snapshot(replica.size(), read); !held) return held;
   const std::span<const float> buffers = replica.buffers().values();
   buffers_.assign(buffers.begin(), buffers.end());
   sums_ = {};
@@ -80,8 +67,7 @@ Status ModelLearner::begin_evaluation(const exchange::Replica& replica, std::uin
 Result<std::optional<Evaluated>> ModelLearner::evaluate() {
   const std::uint32_t count = std::min(loader_.batch(), wanted_ - sums_.samples);
   test_.fill_spread(sums_.samples, count, wanted_, tested_);
-  const auto piece = trainer_.resides() ? trainer_.evaluate(buffers_, tested_.view())
-                                        : trainer_.evaluate(x_, buffers_, tested_.view());
+  const auto piece = trainer_.evaluate(buffers_, tested_.view());
   if (!piece) return fail(piece.error());
   sums_.accuracy += piece->accuracy * count;
   sums_.loss += piece->loss * count;

@@ -31,16 +31,12 @@ class ModelLearner final : public Learner {
   std::optional<std::string> slow_steps() const override { return trainer_.slow_steps(); }
 
  private:
-  base::Result<float> resident_step(exchange::Replica& replica, const data::BatchBuffer& batch,
-                                    float lr);
-
   train::Trainer trainer_;
   data::Loader& loader_;
   const data::SampleSet& test_;
   std::optional<data::BatchBuffer> ahead_;  ///< the next step's batch, on its way to the device
-  std::vector<float> x_;                    ///< of the evaluation under way, like buffers_
-  std::vector<float> buffers_;
-  Evaluated sums_;  ///< of the evaluation: what was evaluated so far
+  std::vector<float> buffers_;              ///< of the evaluation under way
+  Evaluated sums_;                          ///< of the evaluation: what was evaluated so far
   std::uint32_t wanted_ = 0;
   data::BatchBuffer tested_;
 };

@@ -174,8 +174,8 @@ base::Result<std::uint64_t> reserve(delta::ReplicaMemory& memory,
 
 }  // namespace
 
-bool may_reside(const runfile::RunFile& run_file) {
-  return !exchange::uses_ring(run_file.exchange.mode) && train::can_reside(run_file.train);
+bool may_train_on_device(const runfile::RunFile& run_file) {
+  return !exchange::uses_ring(run_file.exchange.mode) && train::can_train_on_device(run_file.train);
 }
 
 Needs estimate(const runfile::RunFile& run_file, const compute::Graph& graph, std::uint64_t data) {
@@ -188,8 +188,8 @@ Needs estimate(const runfile::RunFile& run_file, const compute::Graph& graph, st
   needs.training += outer_bytes(run_file, n);
   needs.activations = train::compile_options(run_file.train).batch * least_activations(graph);
   needs.on_gpu = run_file.train.device != "cpu";
-  needs.resides = needs.on_gpu && may_reside(run_file);
-  needs.saving = (1 + (needs.resides ? optimizer : 0)) * n * kFloat;
+  needs.on_device = needs.on_gpu && may_train_on_device(run_file);
+  needs.saving = (1 + (needs.on_device ? optimizer : 0)) * n * kFloat;
   needs.forward_flops = compute::forward_flops(graph);
   needs.training_flops = compute::training_flops(graph);
   if (exchange::uses_links(run_file.exchange.mode)) {
@@ -201,7 +201,7 @@ Needs estimate(const runfile::RunFile& run_file, const compute::Graph& graph, st
     needs.grace = exchange::kGraceLinksMax * link;
     needs.exchange = delta_bytes(run_file.exchange, n);
     needs.keyframe = keyframe_bytes(n) + graph.buffer_count * kFloat;
-    needs.deltas = needs.resides ? deltas_on_device(run_file, n) : deltas_in_memory(run_file, n);
+    needs.deltas = needs.on_device ? deltas_on_device(run_file, n) : deltas_in_memory(run_file, n);
   } else if (exchange::uses_ring(run_file.exchange.mode)) {
     // A ring sends each part of the gradient 2 (P - 1) times in P parts.
     needs.exchange = 2 * (run_file.peers - 1) * (n * kFloat) / run_file.peers;
@@ -214,8 +214,8 @@ base::Result<Needs> measure(const runfile::RunFile& run_file, const compute::Gra
                             Needs needs) {
   auto trainer = train::Trainer::create(graph, run_file.train);
   if (!trainer) return fail(trainer.error());
-  if (needs.resides) {
-    const auto memory = trainer->reside(run_file.exchange.mirror);
+  if (needs.on_device) {
+    const auto memory = trainer->move_to_device(run_file.exchange.mirror);
     if (!memory) return fail(memory.error());
     ASSERT(*memory != nullptr);
     const std::uint64_t known = needs.replica + needs.training;
@@ -256,9 +256,9 @@ base::Status check_memory(const Needs& needs, std::uint64_t available) {
   if (needs.memory() <= available) return {};
   const auto size = [](std::uint64_t bytes) { return report::format_bytes(bytes); };
   const std::uint64_t activations = needs.on_gpu ? 0 : needs.activations;
-  const std::uint64_t links = needs.resides ? 0 : needs.mirrors + needs.deltas;
+  const std::uint64_t links = needs.on_device ? 0 : needs.mirrors + needs.deltas;
   const std::uint64_t parameters = needs.initial + needs.saving + needs.ring +
-                                   (needs.resides ? 0 : needs.replica + needs.training);
+                                   (needs.on_device ? 0 : needs.replica + needs.training);
   std::array<std::pair<std::uint64_t, std::string>, 4> parts{{
       {activations,
        fmt::format("train.batch or the model (activations take {})", size(activations))},

@@ -35,22 +35,22 @@ struct Needs {
   double training_flops = 0;          ///< a sample
   bool compiled = false;              ///< otherwise activations are the least there can be
   bool on_gpu = false;                ///< activations lie in the GPU's memory, not in the machine's
-  bool resides = false;               ///< and replica, mirrors and what training keeps, too
+  bool on_device = false;             ///< and replica, mirrors and what training keeps, too
   std::vector<std::string> slow_ops;  ///< as Program's, once compiled
 
   /// Of the machine.
   [[nodiscard]] std::uint64_t memory() const noexcept {
-    return initial + (resides ? 0 : replica + mirrors + deltas + training) + ring +
+    return initial + (on_device ? 0 : replica + mirrors + deltas + training) + ring +
            (on_gpu ? 0 : activations) + saving + data;
   }
   [[nodiscard]] std::uint64_t gpu_memory() const noexcept {
-    return (resides ? replica + mirrors + deltas + training : 0) + (on_gpu ? activations : 0);
+    return (on_device ? replica + mirrors + deltas + training : 0) + (on_gpu ? activations : 0);
   }
 };
 
 /// Whether a peer of this run keeps its replica where its device has its memory. Who reduces
 /// gradients needs them, and the parameters, in the machine's.
-[[nodiscard]] bool may_reside(const runfile::RunFile& run_file);
+[[nodiscard]] bool may_train_on_device(const runfile::RunFile& run_file);
 
 /// Neighbours that each peer seeks; the middle of a star (swarm.hub) has up to
 /// membership::kDegreeMax instead.

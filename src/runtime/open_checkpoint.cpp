@@ -141,7 +141,7 @@ base::Result<OpenedModel> open_model(const CheckpointOptions& options,
 base::Result<compute::Resident*> hold_weights(compute::Program& program,
                                               const compute::Graph& graph,
                                               std::span<const float> parameters) {
-  auto resident = program.reside({.decays = std::vector<bool>(graph.tensors.size())});
+  auto resident = program.move_to_device({.decays = std::vector<bool>(graph.tensors.size())});
   if (!resident || *resident == nullptr) return resident;
   auto held = (*resident)->replica().write(parameters);
   if (held) held = (*resident)->snapshot();

@@ -56,7 +56,7 @@ struct Config {
 }
 
 /// Whether devices have this update rule, so that a replica can be trained in their memory.
-[[nodiscard]] inline bool can_reside(const Config& config) noexcept {
+[[nodiscard]] inline bool can_train_on_device(const Config& config) noexcept {
   return config.optimizer != Optimizer::muon;
 }
 

@@ -95,7 +95,7 @@ compute::AdamUpdate UpdateRule::adam_update(double lr) const {
 }
 
 std::optional<compute::Residence> UpdateRule::residence() const {
-  if (!can_reside(config_)) return {};
+  if (!can_train_on_device(config_)) return {};
   compute::Residence wanted{.update = config_.optimizer == Optimizer::adamw
                                           ? compute::UpdateKind::adamw
                                           : compute::UpdateKind::sgd};
@@ -106,7 +106,7 @@ std::optional<compute::Residence> UpdateRule::residence() const {
 }
 
 base::Status UpdateRule::move_to(compute::Resident& resident) {
-  ASSERT(can_reside(config_) && resident_ == nullptr);
+  ASSERT(can_train_on_device(config_) && resident_ == nullptr);
   if (steps_ > 0) {  // otherwise it is zero on both sides
     auto written = resident.write_state(0, first_);
     if (written && !second_.empty()) written = resident.write_state(1, second_);

@@ -50,7 +50,7 @@ class UpdateRule {
   /// One step in place; allocates nothing. Both spans have the graph's parameter_count elements.
   void apply(std::span<float> parameters, std::span<const float> gradient, float lr);
 
-  /// The rule's needs in a device's memory; nothing if can_reside() is false.
+  /// The rule's needs in a device's memory; nothing if can_train_on_device() is false.
   [[nodiscard]] std::optional<compute::Residence> residence() const;
   /// From now on steps are those of a replica in a device's memory, which outlives this; the state
   /// goes there, too.

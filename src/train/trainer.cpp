@@ -66,7 +66,10 @@ Trainer::Trainer(const compute::Graph& graph, const Config& config,
       target_elements_(labels_ == 0 ? graph.outputs() : 0) {}
 
 Result<float> Trainer::step(std::span<float> parameters, std::span<float> buffers,
-                            const compute::Batch& batch, float lr, std::uint64_t seed) {
+                            const compute::Batch& batch, float lr, std::uint64_t seed,
+                            const compute::Batch* next) {
+  ASSERT(parameters.empty() == (resident_ != nullptr), "the replica is trained where it lies");
+  if (resident_ != nullptr) return step_on_device(buffers, batch, next, lr, seed);
   auto loss = compute_gradient(parameters, buffers, batch, seed);
   if (!loss) return loss;
   if (auto status = apply(parameters, lr); !status) return fail(status.error());
@@ -138,13 +141,13 @@ Status Trainer::apply(std::span<float> parameters, float lr) {
   return {};
 }
 
-Result<delta::ReplicaMemory*> Trainer::reside(delta::MirrorType mirrors) {
-  ASSERT(!resides());
+Result<delta::ReplicaMemory*> Trainer::move_to_device(delta::MirrorType mirrors) {
+  ASSERT(resident_ == nullptr);
   auto wanted = rule_.residence();
   if (!wanted) return nullptr;
   wanted->mirrors = mirrors;
   wanted->accumulates = in_pieces_;
-  const auto resident = program_->reside(*wanted);
+  const auto resident = program_->move_to_device(*wanted);
   if (!resident) return fail(resident.error());
   if (*resident == nullptr) return nullptr;
   if (auto moved = rule_.move_to(**resident); !moved) return fail(moved.error());
@@ -154,9 +157,8 @@ Result<delta::ReplicaMemory*> Trainer::reside(delta::MirrorType mirrors) {
   return &resident_->replica();
 }
 
-Result<float> Trainer::step(std::span<float> buffers, const compute::Batch& batch,
-                            const compute::Batch* next, float lr, std::uint64_t seed) {
-  ASSERT(resides());
+Result<float> Trainer::step_on_device(std::span<float> buffers, const compute::Batch& batch,
+                                      const compute::Batch* next, float lr, std::uint64_t seed) {
   std::optional<compute::Batch> next_piece;
   if (next != nullptr) next_piece = piece(*next, 0);
   const auto done = resident_->step(buffers, pieces_of(batch, seed), rule_.next_update(lr),
@@ -169,13 +171,15 @@ Result<float> Trainer::step(std::span<float> buffers, const compute::Batch& batc
   return loss;
 }
 
-Status Trainer::snapshot() {
-  ASSERT(resides());
-  return resident_->snapshot();
+Status Trainer::snapshot(std::size_t size, const std::function<void(std::span<float>)>& read) {
+  if (resident_ != nullptr) return resident_->snapshot();
+  x_.resize(size);
+  read(x_);
+  return {};
 }
 
 Result<Evaluation> Trainer::evaluate(std::span<const float> buffers, const compute::Batch& set) {
-  ASSERT(resides());
+  if (resident_ == nullptr) return evaluate(x_, buffers, set);
   return evaluate_pieces(
       set, [&](const compute::Batch& part) { return resident_->evaluate(buffers, part); });
 }

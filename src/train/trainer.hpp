@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,9 +49,12 @@ class Trainer {
   /// applied to them; moves the buffers. Returns the mean loss before the step, in nats. `seed`
   /// determines the dropped values. A batch that is computed in pieces has the mean of their
   /// gradients, each weighted by its samples; batch norms see one piece at a time, and move their
-  /// buffers by it.
+  /// buffers by it. After move_to_device(), `parameters` is empty: the step moves the replica
+  /// there. `next`: the batch of the next step, if it is known; a device copies it while this one
+  /// is computed, and it must not change until then.
   [[nodiscard]] base::Result<float> step(std::span<float> parameters, std::span<float> buffers,
-                                         const compute::Batch& batch, float lr, std::uint64_t seed);
+                                         const compute::Batch& batch, float lr, std::uint64_t seed,
+                                         const compute::Batch* next = nullptr);
 
   /// The first half of a step: computes the gradient, which gradient() shows, and the mean loss.
   [[nodiscard]] base::Result<float> compute_gradient(std::span<const float> parameters,
@@ -65,15 +69,13 @@ class Trainer {
   /// Moves training to the device's memory: returns the memory of a replica, which is all zeros,
   /// lives as long as this and must be given y; the update rule's current state moves there, too.
   /// Null if nothing moves: on the processor, and with an update rule that devices do not have.
-  /// After a move, only the following may be called.
-  [[nodiscard]] base::Result<delta::ReplicaMemory*> reside(delta::MirrorType mirrors);
-  [[nodiscard]] bool resides() const noexcept { return resident_ != nullptr; }
-  /// step() of the replica that lives there. `next`: the batch of the next step, if it is known; it
-  /// is copied to the device while this one is computed, and must not change until then.
-  [[nodiscard]] base::Result<float> step(std::span<float> buffers, const compute::Batch& batch,
-                                         const compute::Batch* next, float lr, std::uint64_t seed);
-  /// evaluate() for that replica's x at the last call of snapshot().
-  [[nodiscard]] base::Status snapshot();
+  /// After a move, gradient(), compute_gradient() and apply() must not be called.
+  [[nodiscard]] base::Result<delta::ReplicaMemory*> move_to_device(delta::MirrorType mirrors);
+  /// Keeps x for evaluate(), until the next step. `read` writes x, which has `size` elements, where
+  /// the device's memory does not have it.
+  [[nodiscard]] base::Status snapshot(std::size_t size,
+                                      const std::function<void(std::span<float>)>& read);
+  /// As below, for the x of the last snapshot().
   [[nodiscard]] base::Result<Evaluation> evaluate(std::span<const float> buffers,
                                                   const compute::Batch& set);
 
@@ -96,6 +98,8 @@ class Trainer {
   Trainer(const compute::Graph& graph, const Config& config,
           std::unique_ptr<compute::Program> program);
 
+  base::Result<float> step_on_device(std::span<float> buffers, const compute::Batch& batch,
+                                     const compute::Batch* next, float lr, std::uint64_t seed);
   base::Result<float> accumulate(std::span<const float> parameters, std::span<float> buffers,
                                  const compute::Batch& batch, std::uint64_t seed);
   [[nodiscard]] std::span<const compute::Piece> pieces_of(const compute::Batch& batch,
@@ -113,6 +117,7 @@ class Trainer {
   bool in_pieces_;  ///< batches are computed in pieces
   std::vector<float> gradient_;
   std::vector<float> piece_gradient_;   ///< if batches are computed in pieces
+  std::vector<float> x_;                ///< of the snapshot, unless it is on the device
   std::vector<compute::Piece> pieces_;  ///< of the current batch
   std::size_t input_elements_;          ///< floats or tokens a sample
   std::size_t labels_;                  ///< a sample

@@ -30,7 +30,8 @@ class Memories {
   Memories(const std::string& device, const compute::Graph& graph, MirrorType mirrors)
       : program_(compile(device, graph, 1)),
         here_(base::LargeFloats(graph.parameter_count), mirrors),
-        there_(need(program_->reside({.mirrors = mirrors, .decays = {true, true, true, true}}))) {
+        there_(need(
+            program_->move_to_device({.mirrors = mirrors, .decays = {true, true, true, true}}))) {
     for (std::size_t at = 0; at < 2; ++at) deltas_[at] = memory(at).make_delta();
   }
 

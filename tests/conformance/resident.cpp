@@ -157,21 +157,21 @@ class Trained {
         there_(start),
         plain_(trainer(device, graph, config)),
         moved_(trainer(device, graph, config)),
-        memory_(need(moved_->reside(delta::MirrorType::float32))) {
+        memory_(need(moved_->move_to_device(delta::MirrorType::float32))) {
     BOOST_REQUIRE(memory_ != nullptr);
     need(memory_->write(start.parameters));
   }
 
   void step(const Batch& batch, const Batch* next, float lr, std::uint64_t seed) {
     const float here = need(plain_->step(here_.parameters, here_.buffers, batch, lr, seed));
-    const float there = need(moved_->step(there_.buffers, batch, next, lr, seed));
+    const float there = need(moved_->step({}, there_.buffers, batch, lr, seed, next));
     check({&there, 1}, {&here, 1}, "loss");
   }
   /// A step that changes neither parameters nor state, since `what` is not finite.
   void fail_step(const Batch& batch, const std::string& what) {
     const State before = here_;
     const auto here = plain_->step(here_.parameters, here_.buffers, batch, 0.1F, 0);
-    const auto there = moved_->step(there_.buffers, batch, nullptr, 0.1F, 0);
+    const auto there = moved_->step({}, there_.buffers, batch, 0.1F, 0);
     for (const auto* const failed : {&here, &there}) {
       BOOST_REQUIRE(!*failed);
       BOOST_TEST((failed->error().code == base::ErrorCode::diverged));
@@ -195,7 +195,7 @@ class Trained {
     BOOST_TEST(moved_->rule().steps() == plain_->rule().steps());
   }
   void check_evaluation(const Batch& set) {
-    need(moved_->snapshot());
+    need(moved_->snapshot(0, {}));
     const auto here = need(plain_->evaluate(here_.parameters, here_.buffers, set));
     const auto there = need(moved_->evaluate(there_.buffers, set));
     check_loss(there.loss, here.loss, "loss of evaluation", tolerance_);
@@ -316,7 +316,7 @@ void resident_outputs_are_those_of_the_program(const std::string& device, const 
   const auto plain = compile(device, graph, 3);
   const auto held = compile(device, graph, 3);
   Resident* const resident =
-      need(held->reside({.decays = std::vector<bool>(graph.tensors.size())}));
+      need(held->move_to_device({.decays = std::vector<bool>(graph.tensors.size())}));
   BOOST_REQUIRE(resident != nullptr);
   need(resident->replica().write(state.parameters));
   need(resident->snapshot());

@@ -38,7 +38,7 @@ class Twins {
         initial_(std::move(initial)),
         host_(initial_, lambda, {}, averaging),
         moved_(initial_, lambda, {}, averaging) {
-    compute::Resident* const resident = need(program_->reside(
+    compute::Resident* const resident = need(program_->move_to_device(
         {.mirrors = averaging.mirror, .decays = std::vector<bool>(graph.tensors.size())}));
     BOOST_REQUIRE(resident != nullptr);
     memory_ = &resident->replica();

@@ -105,7 +105,7 @@ Result<std::span<const float>> CudaProgram::outputs(std::span<const float> param
   return runner_->outputs();
 }
 
-Result<Resident*> CudaProgram::reside(const Residence& wanted) {
+Result<Resident*> CudaProgram::move_to_device(const Residence& wanted) {
   ASSERT(resident_ == nullptr, "a replica lives here");
   auto resident = CudaResident::create(*runner_, wanted);
   if (!resident) return fail(resident.error());

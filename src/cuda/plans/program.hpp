@@ -37,7 +37,7 @@ class CudaProgram final : public Program {
   base::Result<std::span<const float>> outputs(std::span<const float> parameters,
                                                std::span<const float> buffers,
                                                const Batch& batch) override;
-  base::Result<Resident*> reside(const Residence& wanted) override;
+  base::Result<Resident*> move_to_device(const Residence& wanted) override;
   std::uint32_t batch() const noexcept override { return runner_->batch(); }
   std::size_t memory_bytes() const noexcept override;
   std::vector<std::string> slow_ops() const override;

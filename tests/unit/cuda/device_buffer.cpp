@@ -31,7 +31,7 @@ Graph layer(std::uint32_t side = 100) {
 struct Nearly {
   explicit Nearly(const cuda_on_cpu::Faults& faults, const Graph& graph = layer())
       : program(need(cuda_on_cpu::make_backend(nullptr, faults)->compile(graph, {.batch = 1}))),
-        memory(need(program->reside({.decays = {false, false}}))->replica()) {}
+        memory(need(program->move_to_device({.decays = {false, false}}))->replica()) {}
 
   std::unique_ptr<Program> program;
   delta::ReplicaMemory& memory;

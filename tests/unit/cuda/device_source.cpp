@@ -28,7 +28,7 @@ Graph layer() {
 struct Counting {
   Counting()
       : program(need(cuda_on_cpu::make_backend(&calls)->compile(layer(), {.batch = 1}))),
-        memory(need(program->reside({.decays = {false, false}}))->replica()),
+        memory(need(program->move_to_device({.decays = {false, false}}))->replica()),
         mirror(need(memory.add_mirror(base::LargeFloats(memory.size())))),
         made(memory.make_delta()),
         taken(memory.make_delta()) {}

@@ -37,9 +37,10 @@ class Counted {
         buffers_(graph.buffer_count, 1.0F),
         program_(
             need(cuda_on_cpu::make_backend(&calls_, faults)->compile(graph, {.batch = kPiece}))),
-        resident_(need(program_->reside({.update = UpdateKind::sgd,
-                                         .accumulates = accumulates,
-                                         .decays = std::vector<bool>(graph.tensors.size())}))) {
+        resident_(
+            need(program_->move_to_device({.update = UpdateKind::sgd,
+                                           .accumulates = accumulates,
+                                           .decays = std::vector<bool>(graph.tensors.size())}))) {
     BOOST_REQUIRE(resident_ != nullptr);
   }
 
