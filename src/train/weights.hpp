@@ -62,6 +62,11 @@ struct InitialWeights {
                                                            std::uint64_t seed,
                                                            const std::string& init);
 
+/// All parameters of a file of weights of whatever model, tensor after tensor, without buffers:
+/// those are statistics of other sizes, and the last batches' besides. Errors (ErrorCode::data): a
+/// tensor is not of floats.
+[[nodiscard]] base::Result<std::vector<float>> read_parameters(const TensorFile& file);
+
 /// Whether a tensor of a file of weights is a buffer, by its name.
 [[nodiscard]] bool is_buffer_name(std::string_view tensor) noexcept;
 
