@@ -229,7 +229,7 @@ int judge(const SimOptions& options) {
   if (!log) return complain("sim", log.error());
   const auto slash = options.judge.rfind('/');
   const auto verdict =
-      sim::judge(*log, slash == std::string::npos ? "." : options.judge.substr(0, slash + 1));
+      sim::judge(*log, slash == std::string::npos ? "." : options.judge.substr(0, slash));
   if (!verdict) return complain("sim", verdict.error());
   for (const std::string& note : verdict->notes) say("{}\n", note);
   print(verdict->expectations);

@@ -7,24 +7,6 @@
 #include "train/weights.hpp"
 
 namespace starling::runtime {
-namespace {
-
-/// The parameters of a checkpoint, tensor after tensor, without buffers: those are statistics of
-/// other sizes, and the last batches' besides.
-base::Result<std::vector<float>> parameters_of(const train::Checkpoint& checkpoint) {
-  std::vector<float> parameters;
-  for (const train::TensorEntry& entry : checkpoint.model.entries()) {
-    if (train::is_buffer_name(entry.name)) continue;
-    const std::size_t at = parameters.size();
-    parameters.resize(at + entry.size);
-    const auto copied =
-        checkpoint.model.copy(entry.name, entry.shape, std::span(parameters).subspan(at));
-    if (!copied) return base::fail(copied.error());
-  }
-  return parameters;
-}
-
-}  // namespace
 
 base::Result<double> replica_distance(const std::vector<std::string>& dirs,
                                       const base::Hash128& run) {
@@ -35,7 +17,7 @@ base::Result<double> replica_distance(const std::vector<std::string>& dirs,
     if (!loaded.checkpoint) {
       return base::fail(base::ErrorCode::data, "{}: has no checkpoint of this run", dir);
     }
-    auto parameters = parameters_of(*loaded.checkpoint);
+    auto parameters = train::read_parameters(loaded.checkpoint->model);
     if (!parameters) return base::fail(parameters.error());
     if (!replicas.empty() && parameters->size() != replicas.front().size()) {
       return base::fail(base::ErrorCode::data, "{}: its replica has another size", dir);

@@ -156,6 +156,18 @@ base::Result<InitialWeights> initial_weights(const model::Model& model, std::uin
   return InitialWeights{std::move(*weights), hash};
 }
 
+base::Result<std::vector<float>> read_parameters(const TensorFile& file) {
+  std::vector<float> parameters;
+  for (const TensorEntry& entry : file.entries()) {
+    if (is_buffer_name(entry.name)) continue;
+    const std::size_t at = parameters.size();
+    parameters.resize(at + entry.size);
+    const auto copied = file.copy(entry.name, entry.shape, std::span(parameters).subspan(at));
+    if (!copied) return base::fail(copied.error());
+  }
+  return parameters;
+}
+
 bool is_buffer_name(std::string_view tensor) noexcept {
   return tensor.ends_with(kRunningMean) || tensor.ends_with(kRunningVariance);
 }

@@ -63,6 +63,10 @@ struct InitialWeights {
                                                            std::uint64_t seed,
                                                            const std::string& init);
 
+/// All parameters of a file of weights of any model, tensor after tensor, without buffers: buffers
+/// are statistics of the last batches. Errors (ErrorCode::data): a tensor is not of floats.
+[[nodiscard]] base::Result<std::vector<float>> read_parameters(const TensorFile& file);
+
 /// Whether a tensor in a file of weights is a buffer, judged by its name.
 [[nodiscard]] bool is_buffer_name(std::string_view tensor) noexcept;
 

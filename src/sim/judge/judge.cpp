@@ -1,7 +1,7 @@
 #include "sim/judge/judge.hpp"
 
 #include <optional>
-#include <span>
+#include <utility>
 
 #include "base/file.hpp"
 #include "sim/judge/real_run.hpp"
@@ -12,23 +12,12 @@
 namespace starling::sim {
 namespace {
 
-/// The parameters of a model's file, tensor after tensor, without buffers.
 base::Result<std::vector<float>> read_replica(const std::string& path) {
   auto bytes = base::read_file(path, train::kTensorFileBytesMax);
   if (!bytes) return base::fail(bytes.error());
   const auto file = train::TensorFile::parse(std::move(*bytes), path);
   if (!file) return base::fail(file.error());
-  std::vector<float> parameters;
-  for (const train::TensorEntry& entry : file->entries()) {
-    if (train::is_buffer_name(entry.name)) continue;
-    const std::size_t at = parameters.size();
-    parameters.resize(at + entry.size);
-    const auto room = std::span(parameters).subspan(at);
-    if (const auto copied = file->copy(entry.name, entry.shape, room); !copied) {
-      return base::fail(copied.error());
-    }
-  }
-  return parameters;
+  return train::read_parameters(*file);
 }
 
 base::Result<std::optional<double>> distance_of(const std::vector<std::string>& paths,

@@ -45,12 +45,10 @@ class Line {
   }
 
   std::uint64_t whole(const char* key, std::uint64_t max) {
-    const Json* const value = find(key);
-    if (value != nullptr && value->is_number_unsigned() && value->get<std::uint64_t>() <= max) {
-      return value->get<std::uint64_t>();
-    }
-    complain(fmt::format("'{}' must be a whole number from 0 to {}", key, max));
-    return 0;
+    const auto is_one = [&](const Json& one) {
+      return one.is_number_unsigned() && one.get<std::uint64_t>() <= max;
+    };
+    return value<std::uint64_t>(key, is_one, fmt::format("a whole number from 0 to {}", max));
   }
   std::uint32_t small(const char* key, std::uint32_t max) {
     return static_cast<std::uint32_t>(whole(key, max));
@@ -65,35 +63,26 @@ class Line {
     return std::nullopt;
   }
   bool flag(const char* key) {
-    const Json* const value = find(key);
-    if (value != nullptr && value->is_boolean()) return value->get<bool>();
-    complain(fmt::format("'{}' must be true or false", key));
-    return false;
+    return value<bool>(
+        key, [](const Json& one) { return one.is_boolean(); }, "true or false");
   }
   std::string text(const char* key) {
-    const Json* const value = find(key);
-    if (value != nullptr && value->is_string()) return value->get<std::string>();
-    complain(fmt::format("'{}' must be a text", key));
-    return {};
+    return value<std::string>(
+        key, [](const Json& one) { return one.is_string(); }, "a text");
   }
   /// Numbers below `count`; `taken` has those of other lists of the line, where none may stand.
   std::vector<std::uint32_t> numbers(const char* key, std::size_t count,
                                      std::set<std::uint32_t>& taken) {
-    const Json* const value = find(key);
-    std::vector<std::uint32_t> numbers;
-    if (value == nullptr || !value->is_array()) {
-      complain(fmt::format("'{}' must be a list of peers", key));
-      return {};
-    }
-    for (const Json& one : *value) {
-      const bool is_peer = one.is_number_unsigned() && one.get<std::uint64_t>() < count;
-      if (!is_peer || !taken.insert(one.get<std::uint32_t>()).second) {
-        complain(fmt::format("'{}' must have each peer from 0 to {} once at most", key, count - 1));
-        return {};
-      }
-      numbers.push_back(one.get<std::uint32_t>());
-    }
-    return numbers;
+    const auto is_peer = [&](const Json& one) {
+      return one.is_number_unsigned() && one.get<std::uint64_t>() < count &&
+             taken.insert(one.get<std::uint32_t>()).second;
+    };
+    const auto is_list = [&](const Json& one) {
+      return one.is_array() && std::ranges::all_of(one, is_peer);
+    };
+    return value<std::vector<std::uint32_t>>(
+        key, is_list,
+        fmt::format("a list that has each peer from 0 to {} once at most", count - 1));
   }
   /// All keys have been asked for.
   void end() {
@@ -103,6 +92,13 @@ class Line {
   }
 
  private:
+  template <class Value, class Predicate>
+  Value value(const char* key, Predicate&& fits, std::string_view what) {
+    const Json* const found = find(key);
+    if (found != nullptr && fits(*found)) return found->get<Value>();
+    complain(fmt::format("'{}' must be {}", key, what));
+    return {};
+  }
   const Json* find(const char* key) {
     asked_.insert(key);
     const auto found = json_.find(key);

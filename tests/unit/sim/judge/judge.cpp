@@ -374,7 +374,7 @@ BOOST_AUTO_TEST_CASE(refuses_a_bad_log_and_says_where_and_what_is_wrong) {
   after(R"({"kind":"event","at":1,"event":3,"begins":true})", "the scenario has 3 events");
   after(R"({"kind":"event","at":1,"event":2,"begins":false})", "event 2 cannot end now");
   after(R"({"kind":"members","at":1,"peer":0,"alive":[0,1],"dead":[1],"left":[]})",
-        "'dead' must have each peer from 0 to 2 once");
+        "'dead' must be a list that has each peer from 0 to 2 once");
   after(R"({"kind":"end","at":1,"peer":0,"code":1000,"cannot_start":false})", "'code' must be");
   Log over;
   over.over(5);
