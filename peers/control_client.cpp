@@ -125,7 +125,7 @@ base::Result<std::string> find_control(const std::string& peer) {
   if (fs::is_directory(there)) {
     if (!fs::exists(peer + "/" + report::kPeerFile, failed) && !failed) {
       return fail(ErrorCode::usage,
-                  "{}: this is no folder of a peer; those of a swarm are below the run's", peer);
+                  "{}: this is not a peer's folder; those of a swarm are below the run's", peer);
     }
     const auto file = read_peer_file(peer);
     if (!file) return fail(file.error());
@@ -142,8 +142,8 @@ base::Result<std::string> find_control(const std::string& peer) {
     if (address.ends_with('/')) address.pop_back();
   }
   if (address.find(':') == std::string::npos || address.find('/') != std::string::npos) {
-    return fail(ErrorCode::usage, "'{}': there is no such folder, and it is no address host:port",
-                peer);
+    return fail(ErrorCode::usage,
+                "'{}': there is no such folder, and it is not an address host:port", peer);
   }
   return address;
 }

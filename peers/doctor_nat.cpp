@@ -54,7 +54,7 @@ void add_kind(const io::Nat& nat, std::span<const base::IpPort> mapped, Findings
       fmt::format(
           "others see this machine at {}, {}{}", to_string(nat.seen.observed),
           translated ? "its own address is " + to_string(nat.seen.own) : "an address of its own",
-          nat.seen.observed.ip.is_global() ? "" : ": this is no address of the internet"));
+          nat.seen.observed.ip.is_global() ? "" : ": this is not an internet address"));
   findings.add("NAT", Verdict::good, kind_text(nat, mapped));
 }
 
@@ -98,7 +98,7 @@ void find_nat(std::span<const io::Greeting> greetings, std::span<const base::IpP
                     "of the internet, or use IPv6. Until then this machine dials others",
                     outer.ip.text(),
                     outer.ip.is_global() ? "but others see another one"
-                                         : "which is no address of the internet"));
+                                         : "which is not an internet address"));
   }
 }
 

@@ -37,7 +37,7 @@ CLI::Validator number_from(double min, double max) {
   const auto wrong = [min, max](const std::string& text) {
     const auto value = starling::base::parse_number<double>(text);
     if (value && *value >= min && *value <= max) return std::string();
-    return fmt::format("{} is no number from {} to {}", text, min, max);
+    return fmt::format("{} is not a number from {} to {}", text, min, max);
   };
   return {wrong, fmt::format("in [{} - {}]", min, max)};
 }
@@ -47,7 +47,7 @@ template <class Number>
 CLI::Validator whole_number() {
   const auto wrong = [](const std::string& text) {
     if (starling::base::parse_number<Number>(text)) return std::string();
-    return fmt::format("{} is no whole number from 0 to {}", text,
+    return fmt::format("{} is not a whole number from 0 to {}", text,
                        std::numeric_limits<Number>::max());
   };
   return {wrong, ""};
@@ -470,7 +470,7 @@ std::string about_unknown(const CLI::App& command, const std::vector<std::string
   }
   const std::string wrong = option->substr(0, option->find('='));
   return fmt::format(
-      "{} is no option of this command{}", wrong,
+      "{} is not an option of this command{}", wrong,
       starling::base::suggestion(wrong, std::vector<std::string_view>(names.begin(), names.end())));
 }
 

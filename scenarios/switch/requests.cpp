@@ -27,7 +27,7 @@ base::Result<std::vector<std::size_t>> ports(const Json& request, const char* ke
     return found;
   }
   const Json& list = request[key];
-  if (!list.is_array()) return fail(ErrorCode::usage, "\"{}\" is no list of ports", key);
+  if (!list.is_array()) return fail(ErrorCode::usage, "\"{}\" is not a list of ports", key);
   for (const Json& port : list) {
     if (!port.is_number_unsigned() || port.get<std::uint64_t>() >= count) {
       return fail(ErrorCode::usage, "\"{}\" holds {}: ports are 0 to {}", key, port.dump(),
@@ -75,7 +75,7 @@ base::Status change_lines(Fabric& fabric, const Json& request) {
   const auto which = ports(request, "ports", fabric.ports());
   if (!which) return fail(which.error());
   const Json& line = request["line"];
-  if (!line.is_object()) return fail(ErrorCode::usage, "\"line\" is no object");
+  if (!line.is_object()) return fail(ErrorCode::usage, "\"line\" is not an object");
   std::vector<Line> changed;
   for (const std::size_t port : *which) {
     Line& into = changed.emplace_back(fabric.line(port));
@@ -99,7 +99,7 @@ base::Status change(Fabric& fabric, const Json& request) {
   if (!to) return fail(to.error());
   const bool keeps = request.contains("set");
   const Json set = keeps ? request["set"] : Json::object();
-  if (!set.is_object()) return fail(ErrorCode::usage, "\"set\" is no object");
+  if (!set.is_object()) return fail(ErrorCode::usage, "\"set\" is not an object");
   Conditions tried;
   for (const auto& [key, value] : set.items()) {
     if (auto applied = apply(key, value, tried); !applied) return applied;

@@ -18,11 +18,11 @@ constexpr std::string_view kOff = "/security=off";
 constexpr std::size_t kInviteAddressMax = 230;
 
 base::Error wrong(std::string_view text, std::string_view what) {
-  return {
-      base::ErrorCode::usage,
-      fmt::format("'{}' is no invite: {}; it is what `starling up` and `starling invite` print, "
-                  "like 192.0.2.7:7000/0123456789abcdef0123456789abcdef",
-                  base::printable(text, base::kShownMax), what)};
+  return {base::ErrorCode::usage,
+          fmt::format(
+              "'{}' is not an invite: {}; it is what `starling up` and `starling invite` print, "
+              "like 192.0.2.7:7000/0123456789abcdef0123456789abcdef",
+              base::printable(text, base::kShownMax), what)};
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ base::Result<Invite> parse_invite(std::string_view text) {
     const std::string_view address = addresses.substr(0, end);
     if (!may_be_in_invite(address)) {
       return base::fail(
-          wrong(text, fmt::format("'{}' is no host:port, as one:7000, 192.0.2.7:7000 or "
+          wrong(text, fmt::format("'{}' is not a host:port, as one:7000, 192.0.2.7:7000 or "
                                   "[2001:db8::7]:7000",
                                   base::printable(address, base::kShownMax))));
     }

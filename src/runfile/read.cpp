@@ -178,7 +178,7 @@ class Reader {
 
   /// "a string", or what an override is that was to be something else.
   [[nodiscard]] std::string type_name(const std::string& key, const toml::node& node) const {
-    return document_.not_toml.contains(key) ? "no valid TOML" : runfile::type_name(node);
+    return document_.not_toml.contains(key) ? "not valid TOML" : runfile::type_name(node);
   }
 
   template <class Number>

@@ -99,8 +99,8 @@ base::Result<FoundWeights> find(const std::string& path) {
     return found_in(std::move(*checkpoint), maker_of(folder));
   }
   return fail(ErrorCode::data,
-              "{}: is no checkpoint (a folder with state.json), no peer's folder (with "
-              "{}/) and no safetensors file",
+              "{}: is not a checkpoint (a folder with state.json), a peer's folder (with "
+              "{}/) or a safetensors file",
               path, kCheckpoints);
 }
 

@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_command_line_is_a_usage_error) {
       {{"sample", "x", "--seed", "18446744073709551616"}, "--seed"},
       {{"sim", "random", "--seed", "-1", "--plan"}, "--seed"},
       {{"checkpoint", "--peer", folder / "nothing"}, "there is no such folder"},
-      {{"status", "--peer", folder / "."}, "this is no folder of a peer"}};
+      {{"status", "--peer", folder / "."}, "this is not a peer's folder"}};
   for (const auto& [arguments, word] : wrong) {
     const Ended ended = run(folder, arguments);
     BOOST_TEST(ended.code.value_or(-1) == 2, ended.err);

@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_asked_is_named_with_the_reason) {
 
   const Ended wrong = run(swarm.folder(), {"join", "nonsense"});
   BOOST_TEST(wrong.code.value_or(-1) == 2);
-  BOOST_TEST(wrong.err.find("is no invite") != std::string::npos, wrong.err);
+  BOOST_TEST(wrong.err.find("is not an invite") != std::string::npos, wrong.err);
 }
 
 // A run file from elsewhere must not choose which files of this machine are trained on.
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(a_relay_that_cannot_be_says_why) {
   refused({}, "--listen is required");
   refused({"--listen", "nowhere"}, "--listen: \"nowhere\" is not an address");
   refused({"--listen", "127.0.0.1:0", "--circuits", "0"}, "--circuits");
-  refused({"--listen", "127.0.0.1:0", "--limit", "0"}, "--limit: 0 is no number from 0.01");
+  refused({"--listen", "127.0.0.1:0", "--limit", "0"}, "--limit: 0 is not a number from 0.01");
   refused({"--listen", "127.0.0.1:0", "--invite", "nonsense"}, "--invite: ");
   refused({"--listen", "127.0.0.1:0", "--invite", "127.0.0.1:1/" + run + "/security=off"},
           "nobody relays for it");

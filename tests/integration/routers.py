@@ -390,7 +390,7 @@ class TheDoctor(Home):
         self.assertIn("11.0.0.20", found["address"][0])
         self.assertIn("the same outer port for all", found["NAT"][0])
         self.assertIn("none: two routers in a row", found["NAT"][1])
-        self.assertIn("100.64.0.2, which is no address of the internet", found["NAT"][1])
+        self.assertIn("100.64.0.2, which is not an internet address", found["NAT"][1])
 
     def test_a_mapping_that_others_do_not_see_is_of_no_use(self):
         self.add_provider()

@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(weights_of_another_model_are_refused_with_the_tensor_and_bo
 BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_an_error_that_says_what_is_accepted) {
   const Ended nothing = run(folder, {"eval", folder / "nothing"});
   BOOST_TEST(nothing.code.value_or(-1) == 3);
-  BOOST_TEST(has(nothing.err, "is no checkpoint"), nothing.err);
+  BOOST_TEST(has(nothing.err, "is not a checkpoint"), nothing.err);
   const Ended no_run_file = run(folder, {"eval", checkpoint + "/model.safetensors"});
   BOOST_TEST(no_run_file.code.value_or(-1) == 2);
   BOOST_TEST(has(no_run_file.err, "--run"), no_run_file.err);

@@ -42,9 +42,9 @@ BOOST_AUTO_TEST_CASE(a_wrong_name_is_blamed_on_the_override) {
 
 BOOST_AUTO_TEST_CASE(what_is_no_toml_is_not_called_a_string) {
   BOOST_TEST(refusal_of_override("run.seed=9223372036854775808") ==
-             "--set run.seed=9223372036854775808: run.seed: is no valid TOML, must be an integer "
+             "--set run.seed=9223372036854775808: run.seed: is not valid TOML, must be an integer "
              "from 0 to 9223372036854775807");
-  BOOST_TEST(refusal_of_override("train.steps=[0.5").find("is no valid TOML, must be an array") !=
+  BOOST_TEST(refusal_of_override("train.steps=[0.5").find("is not valid TOML, must be an array") !=
              std::string::npos);
   BOOST_TEST(refusal_of_override("train.lr=fast").find("is a string") != std::string::npos);
   BOOST_TEST(refusal_of_override("train.lr=\"1\"").find("is a string") != std::string::npos);
