@@ -5,8 +5,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "membership/dialer.hpp"
 #include "membership/limits.hpp"
+#include "membership/overlay/dialer.hpp"
 #include "swarm.hpp"
 
 using namespace std::chrono_literals;

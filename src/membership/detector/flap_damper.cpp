@@ -1,4 +1,4 @@
-#include "membership/flap_damper.hpp"
+#include "membership/detector/flap_damper.hpp"
 
 #include <algorithm>
 

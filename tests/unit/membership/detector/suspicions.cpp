@@ -1,10 +1,10 @@
-#include "membership/suspicions.hpp"
+#include "membership/detector/suspicions.hpp"
 
 #include <boost/test/unit_test.hpp>
 
-#include "membership/flap_damper.hpp"
+#include "membership/detector/flap_damper.hpp"
+#include "membership/detector/local_health.hpp"
 #include "membership/limits.hpp"
-#include "membership/local_health.hpp"
 
 using namespace starling;
 using namespace std::chrono_literals;

@@ -1,4 +1,4 @@
-#include "membership/suspicions.hpp"
+#include "membership/detector/suspicions.hpp"
 
 #include <algorithm>
 #include <cmath>
