@@ -60,8 +60,7 @@ Core::Core(Config config, wire::MemberRecord self, Signer& signer, base::Rng rng
 Core::Core(base::Rng rng, const Config& config, wire::MemberRecord&& self, Signer& signer)
     : rng_(rng),
       detector_(config, std::move(self), signer, rng_),
-      overlay_(config, detector_.table(), detector_.progress(), detector_.verdicts().damper(),
-               detector_.watch(), rng_) {}
+      overlay_(config, detector_.table(), detector_.progress(), detector_.watch(), rng_) {}
 
 void Core::handle(Event event, base::Time now, Outbox& out) {
   if (const auto* heard = std::get_if<Heard>(&event)) {
@@ -177,16 +176,16 @@ void Core::set_own_progress(const wire::Progress& own, bool trains, base::Time n
 // The first address of each before the second of any: they come by their use.
 std::vector<std::string> Core::addresses_of_others() const {
   std::vector<std::string> addresses;
-  const auto& records = table().records();
+  const auto& all = table().members();
   for (const bool alive : {true, false}) {
     bool more = true;
     for (std::size_t rank = 0; more; ++rank) {
       more = false;
       // In the order of ids from the own one on, as on a ring.
-      auto at = records.upper_bound(self().id);
-      for (std::size_t i = 0; i < records.size(); ++i, ++at) {
-        if (at == records.end()) at = records.begin();
-        const wire::MemberRecord& record = at->second;
+      auto at = all.upper_bound(self().id);
+      for (std::size_t i = 0; i < all.size(); ++i, ++at) {
+        if (at == all.end()) at = all.begin();
+        const wire::MemberRecord& record = at->second.record;
         if (record.id == self().id || counts_as_alive(record.state) != alive) continue;
         if (rank >= record.addresses.size()) continue;
         if (addresses.size() == kRememberedMax) return addresses;
@@ -198,9 +197,13 @@ std::vector<std::string> Core::addresses_of_others() const {
   return addresses;
 }
 
+wire::DeathReason Core::death_reason_of(const base::PeerId& peer) const {
+  return table().find(peer) == nullptr ? wire::DeathReason::none : table().judgement(peer).lost;
+}
+
 std::vector<wire::MemberRecord> Core::members() const {
   std::vector<wire::MemberRecord> members;
-  for (const auto& [id, record] : table().records()) members.push_back(record);
+  for (const auto& [id, member] : table().members()) members.push_back(member.record);
   return members;
 }
 

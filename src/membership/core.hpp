@@ -59,9 +59,7 @@ class Core {
   [[nodiscard]] const wire::MemberRecord& self() const { return table().self(); }
   [[nodiscard]] const MemberTable& table() const noexcept { return detector_.table(); }
   /// Why a member that is not alive was lost; none where nobody told.
-  [[nodiscard]] wire::DeathReason death_reason_of(const base::PeerId& peer) const {
-    return detector_.verdicts().death_reason_of(peer);
-  }
+  [[nodiscard]] wire::DeathReason death_reason_of(const base::PeerId& peer) const;
 
   /// Whether any member counts as alive that may exchange with this peer, or does.
   [[nodiscard]] bool may_find_neighbours() const { return overlay_.candidates().any(); }

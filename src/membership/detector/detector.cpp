@@ -58,7 +58,6 @@ void Detector::handle(const DetectorEvent& event, base::Time now, DetectorOutbox
 
 void Detector::tell(DetectorOutbox& out) {
   rumours_.tell(table_, watch_, out);
-  verdicts_.forget_gone();
   if (std::exchange(reported_version_, table_.alive_version()) != table_.alive_version()) {
     out.push_back(MembersChanged{});
   }
@@ -148,7 +147,6 @@ void Detector::on(const Leave&, base::Time now, DetectorOutbox& out) {
   }
   own_.leave();
   rumours_.tell(table_, watch_, out);
-  verdicts_.clear();
 }
 
 // Takes a record that came over a link. False where its signature is not its owner's: whoever
@@ -275,16 +273,17 @@ void Detector::set_heartbeat(base::Duration heartbeat) {
 }
 
 void Detector::add_bounds(base::Bounds& out) const {
-  const std::size_t members = table_.records().size();
+  const std::size_t members = table_.members().size();
   const std::size_t alive = table_.alive_count();
   out.add("members", members, kMembersMax);
   out.add("members held dead", table_.dead().size(), members - alive);
+  out.add("reasons of deaths", table_.lost(), members - alive);
+  out.add("members whose judgement waits", table_.waiting().size(), members);
   out.add("addresses of living members", table_.places(), alive);
   std::size_t neighbours = 0;
   for (const auto& [id, link] : watch_) neighbours += link.role == Role::neighbour ? 1 : 0;
   progress_.add_bounds(neighbours, out);
   rumours_.add_bounds(out);
-  verdicts_.add_bounds(out);
 }
 
 void Detector::add_timers(base::Time now, base::Bounds& out) const {

@@ -50,7 +50,6 @@ class Detector {
   [[nodiscard]] ProgressTable& progress() noexcept { return progress_; }
   [[nodiscard]] const ProgressTable& progress() const noexcept { return progress_; }
   [[nodiscard]] const Watch& watch() const noexcept { return watch_; }
-  [[nodiscard]] const Verdicts& verdicts() const noexcept { return verdicts_; }
 
   void add_bounds(base::Bounds& out) const;
   void add_timers(base::Time now, base::Bounds& out) const;

@@ -18,7 +18,7 @@ using wire::TableEntry;
 void Reconciler::begin(base::LinkId id, DetectorOutbox& out) const {
   if (SIM_BUG(reconcile_never)) return;
   const std::uint8_t bits =
-      SIM_RARE(reconcile_by_entries) ? std::uint8_t{0} : bucket_bits(table_.records().size());
+      SIM_RARE(reconcile_by_entries) ? std::uint8_t{0} : bucket_bits(table_.members().size());
   if (bits == 0) return send_entries(id, bits, {0}, out);
   out.push_back(Send{id, wire::Reconcile{.bits = bits, .hashes = table_.bucket_hashes(bits)}});
 }

@@ -1,6 +1,8 @@
 #include "membership/detector/verdicts.hpp"
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -38,8 +40,8 @@ void Verdicts::believe(MemberRecord record, const base::PeerId& teller, base::Li
   if (doubted) record.state = MemberState::alive;
   const bool returns =
       known != nullptr && known->state == MemberState::dead && counts_as_alive(record.state);
-  if (returns && damper_.hold_back(record, now)) return;
-  if (table_.apply(record)) changed(record, was_alive, from, now, out);
+  if (returns && holds_back(record, now)) return;
+  if (apply(record)) changed(record, was_alive, from, now, out);
   if (doubted) {
     accuse(*table_.find(record.id), teller.prefix(), wire::DeathReason::none, from, now, out);
   }
@@ -49,10 +51,28 @@ void Verdicts::hear(const wire::Claim& claim, const MemberRecord& record, base::
                     base::Time now, DetectorOutbox& out) {
   accuse(record, claim.by, claim.reason, from, now, out);
   // Whoever trusts itself less need not wait for itself.
-  if (claim.state == MemberState::dead &&
-      suspicions_.shorten_for_verdict(record.id, watch_.heartbeat(), now)) {
-    rumours_.add(claim, from);
-  }
+  if (claim.state != MemberState::dead) return;
+  table_.judge(record.id, [&](Judgement& judgement) {
+    if (judgement.suspicion->shorten_for_verdict(watch_.heartbeat(), now)) {
+      rumours_.add(claim, from);
+    }
+  });
+}
+
+bool Verdicts::apply(const MemberRecord& record) {
+  if (!table_.apply(record)) return false;
+  progress_.set_state(record.id.prefix(), record.state);
+  return true;
+}
+
+// Keeps the newest record of a return that is not to be believed yet, and says so.
+bool Verdicts::holds_back(const MemberRecord& record, base::Time now) {
+  if (!table_.judgement(record.id).flaps.holds_back(record, now)) return false;
+  table_.judge(record.id, [&](Judgement& judgement) {
+    const bool newer = !judgement.returned || record.incarnation > judgement.returned->incarnation;
+    if (newer) judgement.returned = record;
+  });
+  return true;
 }
 
 void Verdicts::accuse(const base::PeerId& peer, wire::DeathReason reason, base::Time now,
@@ -68,10 +88,12 @@ void Verdicts::accuse(const MemberRecord& record, std::uint64_t by, wire::DeathR
   const wire::Progress* progress = progress_.find(record.id.prefix());
   const std::size_t partners =
       progress == nullptr || progress->links == 0 ? degree_ : std::min(progress->links, degree_);
-  if (!suspicions_.accuse(record.id, by, reason, partners, watch_.unit(), now,
-                          damper_.immune_until(record.id))) {
-    return;
-  }
+  bool is_new = false;
+  table_.judge(record.id, [&](Judgement& judgement) {
+    if (!judgement.suspicion) judgement.suspicion.emplace(now, judgement.flaps.immune_until());
+    is_new = judgement.suspicion->accuse(by, reason, partners, watch_.unit(), now);
+  });
+  if (!is_new) return;
   rumours_.add(claim_of(record, by, MemberState::suspect, reason), from);
   if (record.state == MemberState::suspect) return;
   table_.mark_suspect(record.id);
@@ -82,93 +104,118 @@ void Verdicts::accuse(const MemberRecord& record, std::uint64_t by, wire::DeathR
 void Verdicts::changed(const MemberRecord& record, bool was_alive, base::LinkId from,
                        base::Time now, DetectorOutbox& out) {
   rumours_.add(record.id, from);
-  if (suspicions_.accused_by(record.id, table_.self_id().prefix()) &&
-      record.state == MemberState::alive) {
-    watch_.doubt();  // it was alive all the time
-  }
-  suspicions_.drop(record.id);
-  progress_.set_state(record.id.prefix(), record.state);
-  if (counts_as_alive(record.state)) {
-    if (!SIM_BUG(death_reasons_kept)) death_reasons_.erase(record.id);
-    if (was_alive) return;
-    damper_.returned(record, now);
-    out.push_back(MemberBack{record.id});
-    return;
-  }
-  damper_.gone(record);
+  const bool alive = counts_as_alive(record.state);
   const bool left = record.state == MemberState::left;
-  if (left) death_reasons_[record.id] = wire::DeathReason::left;
-  out.push_back(MemberGone{record.id, left});
+  table_.judge(record.id, [&](Judgement& judgement) {
+    const bool accused =
+        judgement.suspicion && judgement.suspicion->accused_by(table_.self_id().prefix());
+    if (accused && record.state == MemberState::alive) watch_.doubt();  // it was so all the time
+    judgement.suspicion.reset();
+    if (left) judgement.lost = wire::DeathReason::left;
+    if (alive && !SIM_BUG(death_reasons_kept)) judgement.lost = wire::DeathReason::none;
+    if (alive && was_alive) return;
+    if (alive) judgement.flaps.returned(record, now);
+    const bool waits = judgement.returned && version_of(*judgement.returned) > version_of(record);
+    if (alive || !waits) judgement.returned.reset();
+  });
+  if (!alive) {
+    out.push_back(MemberGone{record.id, left});
+  } else if (!was_alive) {
+    out.push_back(MemberBack{record.id});
+  }
 }
 
 // Claims go out once, over the links that there were then. After a cut a new link may be the first
 // to the other side.
 wire::Gossip Verdicts::open_for(const base::PeerId& peer) const {
   wire::Gossip gossip;
-  for (const Suspicions::Accusation& open : suspicions_.open_from(peer, wire::kClaimsPerGossip)) {
-    const MemberRecord* record = table_.find(open.peer);
-    if (record == nullptr) continue;
-    gossip.claims.push_back(claim_of(*record, open.by, MemberState::suspect, open.reason));
+  const std::set<base::PeerId>& waiting = table_.waiting();
+  auto at = waiting.lower_bound(peer);
+  for (std::size_t i = 0; i < waiting.size(); ++i, ++at) {
+    if (at == waiting.end()) at = waiting.begin();
+    const Member& member = table_.members().at(*at);
+    const auto& suspicion = member.judgement.suspicion;
+    if (!suspicion || gossip.claims.size() == wire::kClaimsPerGossip) continue;
+    gossip.claims.push_back(claim_of(member.record, suspicion->first_accuser(),
+                                     MemberState::suspect, suspicion->reason()));
   }
   return gossip;
 }
 
+std::vector<base::PeerId> Verdicts::due(base::Time now) const {
+  std::vector<base::PeerId> due;
+  for (const base::PeerId& id : table_.waiting()) {
+    if (*table_.judgement(id).due() <= now) due.push_back(id);
+  }
+  return due;
+}
+
 void Verdicts::expire(base::Time now, DetectorOutbox& out) {
-  end_suspicions(now, out);
-  for (const MemberRecord& record : damper_.take_due(now)) {
-    if (table_.apply(record)) changed(record, false, base::LinkId{}, now, out);
+  for (const base::PeerId& id : due(now)) {
+    if (table_.judgement(id).suspicion && !SIM_BUG(suspicion_for_ever)) condemn(id, now, out);
+  }
+  for (const base::PeerId& id : due(now)) {
+    if (!table_.judgement(id).returned) continue;
+    const MemberRecord record = *table_.judgement(id).returned;
+    table_.judge(id, [](Judgement& judgement) { judgement.returned.reset(); });
+    if (apply(record)) changed(record, false, base::LinkId{}, now, out);
   }
 }
 
-void Verdicts::end_suspicions(base::Time now, DetectorOutbox& out) {
-  if (SIM_BUG(suspicion_for_ever)) return;
-  for (const Suspicions::Verdict& verdict : suspicions_.take_ended(now)) {
-    const MemberRecord* known = table_.find(verdict.peer);
-    if (known == nullptr || !counts_as_alive(known->state)) continue;
-    MemberRecord record = *known;
-    record.state = MemberState::dead;
-    if (SIM_BUG(refute_others)) ++record.incarnation;
-    if (!table_.apply(record)) continue;
-    progress_.set_state(record.id.prefix(), MemberState::dead);
-    rumours_.add(claim_of(record, table_.self_id().prefix(), MemberState::dead, verdict.reason),
-                 base::LinkId{});
-    death_reasons_[record.id] = verdict.reason;
-    damper_.died(record, table_.alive_count(), now);
-    out.push_back(MemberGone{record.id, false});
-    out.push_back(told_of(record, MemberState::dead, verdict.reason));
+void Verdicts::condemn(const base::PeerId& id, base::Time now, DetectorOutbox& out) {
+  const wire::DeathReason reason = table_.judgement(id).suspicion->reason();
+  MemberRecord record = *table_.find(id);
+  record.state = MemberState::dead;
+  if (SIM_BUG(refute_others)) ++record.incarnation;
+  const bool applied = apply(record);
+  table_.judge(id, [&](Judgement& judgement) {
+    judgement.suspicion.reset();
+    if (applied) judgement.lost = reason;
+  });
+  if (!applied) return;
+  rumours_.add(claim_of(record, table_.self_id().prefix(), MemberState::dead, reason),
+               base::LinkId{});
+  note_death(record, now);
+  out.push_back(MemberGone{id, false});
+  out.push_back(told_of(record, MemberState::dead, reason));
+}
+
+// Where a large part dies at once the line between is cut: none of those deaths counts.
+void Verdicts::note_death(const MemberRecord& record, base::Time now) {
+  const std::size_t alive = table_.alive_count();
+  table_.judge(record.id, [&](Judgement& judgement) {
+    judgement.flaps.died(record, alive >= kLargeSwarm, now);
+  });
+  std::vector<base::PeerId> recent;
+  for (const auto& [id, member] : table_.members()) {
+    if (member.judgement.flaps.has_died_within(kCutMemory, now)) recent.push_back(id);
+  }
+  if (2 * recent.size() < alive) return;
+  for (const base::PeerId& id : recent) {
+    table_.judge(id, [](Judgement& judgement) { judgement.flaps.discount(); });
   }
 }
 
 std::optional<base::Time> Verdicts::next_due() const {
   base::Earliest next;
-  next.add(suspicions_.next_end());
-  next.add(damper_.next_due());
+  for (const base::PeerId& id : table_.waiting()) next.add(table_.judgement(id).due());
   return next.value();
 }
 
-void Verdicts::forget_gone() {
-  if (death_reasons_.size() <= table_.records().size() - table_.alive_count()) return;
-  std::erase_if(death_reasons_,
-                [&](const auto& entry) { return table_.find(entry.first) == nullptr; });
-}
-
-wire::DeathReason Verdicts::death_reason_of(const base::PeerId& peer) const {
-  const auto found = death_reasons_.find(peer);
-  return found == death_reasons_.end() ? wire::DeathReason::none : found->second;
-}
-
-void Verdicts::add_bounds(base::Bounds& out) const {
-  const std::size_t alive = table_.alive_count();
-  out.add("members under suspicion", suspicions_.size(), alive);
-  out.add("members that died of late", damper_.size(), kMembersMax);
-  out.add("reasons of deaths", death_reasons_.size(), table_.records().size() - alive);
+void Verdicts::extend(base::Duration pause) {
+  for (const base::PeerId& id : table_.waiting()) {
+    table_.judge(id, [&](Judgement& judgement) {
+      if (judgement.suspicion) judgement.suspicion->extend(pause);
+    });
+  }
 }
 
 void Verdicts::add_timers(base::Time now, base::Bounds& out) const {
-  if (const auto end = suspicions_.last_end()) {
-    out.add_timer("the end of a suspicion", *end, now, suspicion_max(watch_.heartbeat()));
+  for (const base::PeerId& id : table_.waiting()) {
+    const Judgement& judgement = table_.judgement(id);
+    out.add_timer("a verdict or a return", *judgement.due(), now,
+                  judgement.suspicion ? suspicion_max(watch_.heartbeat()) : kHoldMax);
   }
-  if (const auto due = damper_.next_due()) out.add_timer("a return", *due, now, kHoldMax);
 }
 
 }  // namespace starling::membership

@@ -4,16 +4,14 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
+#include <vector>
 
 #include "base/bound.hpp"
 #include "base/peer_id.hpp"
 #include "base/time.hpp"
 #include "membership/detector/event.hpp"
-#include "membership/detector/flap_damper.hpp"
 #include "membership/detector/rumours.hpp"
-#include "membership/detector/suspicions.hpp"
 #include "membership/detector/watch.hpp"
 #include "membership/member_table.hpp"
 #include "membership/progress.hpp"
@@ -44,16 +42,8 @@ class Verdicts {
   void expire(base::Time now, DetectorOutbox& out);
   [[nodiscard]] std::optional<base::Time> next_due() const;
   /// This peer stood still: all suspicions end this much later.
-  void extend(base::Duration pause) { suspicions_.extend(pause); }
-  void clear() { suspicions_.clear(); }
-  /// Of members that are in the table no more nothing is kept.
-  void forget_gone();
+  void extend(base::Duration pause);
 
-  [[nodiscard]] const FlapDamper& damper() const noexcept { return damper_; }
-  /// Why a member that is not alive was lost; none where nobody told.
-  [[nodiscard]] wire::DeathReason death_reason_of(const base::PeerId& peer) const;
-
-  void add_bounds(base::Bounds& out) const;
   void add_timers(base::Time now, base::Bounds& out) const;
 
  private:
@@ -62,16 +52,19 @@ class Verdicts {
   /// The table has a newer record.
   void changed(const wire::MemberRecord& record, bool was_alive, base::LinkId from, base::Time now,
                DetectorOutbox& out);
-  void end_suspicions(base::Time now, DetectorOutbox& out);
+  /// Members whose judgement is due, in order of id.
+  [[nodiscard]] std::vector<base::PeerId> due(base::Time now) const;
+  [[nodiscard]] bool apply(const wire::MemberRecord& record);
+  [[nodiscard]] bool holds_back(const wire::MemberRecord& record, base::Time now);
+  /// Its suspicion has ended: it is dead.
+  void condemn(const base::PeerId& id, base::Time now, DetectorOutbox& out);
+  void note_death(const wire::MemberRecord& record, base::Time now);
 
   std::uint32_t degree_;
   MemberTable& table_;
   ProgressTable& progress_;
   Rumours& rumours_;
   Watch& watch_;
-  Suspicions suspicions_;
-  FlapDamper damper_;
-  std::map<base::PeerId, wire::DeathReason> death_reasons_;  ///< of members that are not alive
 };
 
 }  // namespace starling::membership

@@ -8,7 +8,7 @@
 namespace starling::membership {
 
 bool Candidates::is_there(const wire::MemberRecord& record) const {
-  return counts_as_alive(record.state) || damper_.waits(record.id);
+  return counts_as_alive(record.state) || table_.judgement(record.id).returned.has_value();
 }
 
 bool Candidates::fits(const wire::MemberRecord& record) const {
@@ -23,9 +23,9 @@ bool Candidates::may_be_neighbour(const wire::MemberRecord& record) const {
 }
 
 bool Candidates::any() const {
-  return std::ranges::any_of(table_.records(), [&](const auto& entry) {
-    return counts_as_alive(entry.second.state) && entry.second.has_replica &&
-           may_be_neighbour(entry.second);
+  return std::ranges::any_of(table_.members(), [&](const auto& entry) {
+    const wire::MemberRecord& record = entry.second.record;
+    return counts_as_alive(record.state) && record.has_replica && may_be_neighbour(record);
   });
 }
 

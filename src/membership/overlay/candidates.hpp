@@ -8,7 +8,6 @@
 #include "base/peer_id.hpp"
 #include "base/time.hpp"
 #include "membership/config.hpp"
-#include "membership/detector/flap_damper.hpp"
 #include "membership/member_table.hpp"
 #include "membership/overlay/standings.hpp"
 #include "membership/progress.hpp"
@@ -19,18 +18,18 @@ class Candidates {
  public:
   /// All but `config` outlive this.
   Candidates(const Config& config, const MemberTable& table, const ProgressTable& progress,
-             const FlapDamper& damper, const Standings& standings)
+             const Standings& standings)
       : hub_(config.hub),
         degree_(config.degree),
         table_(table),
         progress_(progress),
-        damper_(damper),
         standings_(standings) {}
 
   [[nodiscard]] const wire::MemberRecord& self() const { return table_.self(); }
   [[nodiscard]] bool is_relay() const { return !self().has_replica; }
 
-  /// Held alive, or its return is known and not believed yet: a neighbour as good as others.
+  /// A member held alive, or whose return is known and not believed yet: a neighbour as good as
+  /// others.
   [[nodiscard]] bool is_there(const wire::MemberRecord& record) const;
   /// Whether the two may be neighbours: one of them is the hub, where there is one.
   [[nodiscard]] bool fits(const wire::MemberRecord& record) const;
@@ -55,7 +54,6 @@ class Candidates {
   std::uint32_t degree_;
   const MemberTable& table_;
   const ProgressTable& progress_;
-  const FlapDamper& damper_;
   const Standings& standings_;
 };
 

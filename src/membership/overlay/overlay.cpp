@@ -36,11 +36,11 @@ LossReason reason_of(wire::ByeReason reason) {
 }  // namespace
 
 Overlay::Overlay(const Config& config, const MemberTable& table, const ProgressTable& progress,
-                 const FlapDamper& damper, const Watch& watch, base::Rng& rng)
+                 const Watch& watch, base::Rng& rng)
     : table_(table),
       rng_(rng),
       links_(table.self()),
-      candidates_(config, table, progress, damper, standings_),
+      candidates_(config, table, progress, standings_),
       places_(config.degree, table, watch, links_, candidates_),
       seeker_(config, table, links_, candidates_, standings_, places_, rng) {}
 
@@ -57,7 +57,16 @@ void Overlay::seek(base::Time now, OverlayOutbox& out) {
 void Overlay::expire(base::Time now, OverlayOutbox& out) {
   standings_.drop_over(now);
   if (left_) return;
-  end_contacts(now, out);
+  for (auto at = links_.begin(); at != links_.end();) {
+    const auto& [id, link] = *at++;
+    if (link.role == Role::neighbour || now < link.role_ends) continue;
+    if (link.held) {
+      links_.make_contact(id, now + kContactLifeMax, out);
+      continue;
+    }
+    seeker_.dialer().postpone(link.peer, kRejectedPause, now);
+    links_.close(id, wire::ByeReason::none, LossReason::closed, out);
+  }
   seeker_.end_overdue(now, out);
 }
 
@@ -336,9 +345,10 @@ void Overlay::give_away(base::LinkId id, base::Time now, OverlayOutbox& out) {
 void Overlay::refer(base::LinkId id, const base::PeerId& to, OverlayOutbox& out) {
   if (SIM_RARE(no_referral)) return;
   std::vector<const wire::MemberRecord*> members;
-  for (const auto& [peer, record] : table_.records()) {
-    if (counts_as_alive(record.state) && peer != to && peer != table_.self_id()) {
-      members.push_back(&record);
+  for (const auto& [peer, member] : table_.members()) {
+    const bool alive = counts_as_alive(member.record.state);
+    if (alive && peer != to && peer != table_.self_id()) {
+      members.push_back(&member.record);
     }
   }
   std::vector<wire::MemberRecord> named;
@@ -355,19 +365,6 @@ void Overlay::refer(base::LinkId id, const base::PeerId& to, OverlayOutbox& out)
 void Overlay::ban(const base::PeerId& peer, base::Time now) {
   standings_.add(Standing::banned, peer, now + kBanTime);
   seeker_.dialer().block_for(peer, kBanTime, now);
-}
-
-void Overlay::end_contacts(base::Time now, OverlayOutbox& out) {
-  for (auto at = links_.begin(); at != links_.end();) {
-    const auto& [id, link] = *at++;
-    if (link.role == Role::neighbour || now < link.role_ends) continue;
-    if (link.held) {
-      links_.make_contact(id, now + kContactLifeMax, out);
-      continue;
-    }
-    seeker_.dialer().postpone(link.peer, kRejectedPause, now);
-    links_.close(id, wire::ByeReason::none, LossReason::closed, out);
-  }
 }
 
 void Overlay::add_bounds(base::Bounds& out) const {

@@ -26,7 +26,7 @@ class Overlay {
  public:
   /// All but `config` outlive this.
   Overlay(const Config& config, const MemberTable& table, const ProgressTable& progress,
-          const FlapDamper& damper, const Watch& watch, base::Rng& rng);
+          const Watch& watch, base::Rng& rng);
   Overlay(const Overlay&) = delete;
   Overlay& operator=(const Overlay&) = delete;
 
@@ -67,7 +67,6 @@ class Overlay {
   void give_away(base::LinkId id, base::Time now, OverlayOutbox& out);
   void refer(base::LinkId id, const base::PeerId& to, OverlayOutbox& out);
   void ban(const base::PeerId& peer, base::Time now);
-  void end_contacts(base::Time now, OverlayOutbox& out);
 
   const MemberTable& table_;
   base::Rng& rng_;

@@ -75,8 +75,8 @@ void Seeker::dial_joins(base::Time now, OverlayOutbox& out) {
     };
     if (holder && holds(table_.find(*holder))) return true;
     holder.reset();
-    for (const auto& [id, record] : table_.records()) {
-      if (holds(&record)) holder = id;
+    for (const auto& [id, member] : table_.members()) {
+      if (holds(&member.record)) holder = id;
     }
     return holder.has_value();
   };
@@ -94,7 +94,8 @@ void Seeker::probe(base::Time now, OverlayOutbox& out) {
   probe_at_ = now + base::from_seconds(base::seconds(kProbeEvery) * (0.5 + rng_.uniform()));
   if (first) return;
   std::vector<const wire::MemberRecord*> stale;
-  for (const auto& [id, record] : table_.records()) {
+  for (const auto& [id, member] : table_.members()) {
+    const wire::MemberRecord& record = member.record;
     if (is_due(record, now) && (candidates_.lacks_evidence(id, now) || SIM_RARE(probe_now)))
       stale.push_back(&record);
   }
@@ -107,8 +108,8 @@ void Seeker::probe(base::Time now, OverlayOutbox& out) {
 void Seeker::seek_members(bool alive, std::size_t wanted, base::Time now, OverlayOutbox& out) {
   std::vector<const wire::MemberRecord*> due;
   if (alive) {
-    for (const auto& [id, record] : table_.records()) {
-      if (is_due(record, now)) due.push_back(&record);
+    for (const auto& [id, member] : table_.members()) {
+      if (is_due(member.record, now)) due.push_back(&member.record);
     }
   } else {
     for (const base::PeerId& id : table_.dead()) {
@@ -243,8 +244,8 @@ void Seeker::end_overdue(base::Time now, OverlayOutbox& out) {
 
 bool Seeker::has_others(base::Time now) const {
   return dialer_.dialing() > 0 || links_.count(Role::requested) > 0 ||
-         std::ranges::any_of(table_.records(),
-                             [&](const auto& entry) { return is_due(entry.second, now); });
+         std::ranges::any_of(table_.members(),
+                             [&](const auto& entry) { return is_due(entry.second.record, now); });
 }
 
 void Seeker::add_timers(base::Time now, base::Bounds& out) const {

@@ -142,7 +142,7 @@ class LoneOverlay final : public Player<Overlay, OverlayEvent, OverlayOutbox> {
       : table(record_of(5)),
         progress(id_of(5).prefix(), config.heartbeat),
         watch(config.heartbeat),
-        overlay(config, table, progress, damper, watch, rng_) {}
+        overlay(config, table, progress, watch, rng_) {}
 
   /// A link that 5 has dialed, or not; `after` it was admitted.
   Lines link(std::uint32_t number, std::uint8_t fill, bool dialed) {
@@ -155,7 +155,6 @@ class LoneOverlay final : public Player<Overlay, OverlayEvent, OverlayOutbox> {
 
   MemberTable table;
   ProgressTable progress;
-  FlapDamper damper;
   Watch watch;
 
  private:

@@ -179,6 +179,24 @@ BOOST_AUTO_TEST_CASE(a_member_that_left_is_gone_at_once_and_one_that_died_twice_
   expect(done, {"back 9", "link 1: gossip, 9 alive 3", "members changed"});
 }
 
+BOOST_AUTO_TEST_CASE(deaths_of_half_the_swarm_hold_nobody_back) {
+  LoneDetector peer;
+  peer.neighbour(1, 7);
+  for (std::uint64_t life = 1; life <= 4; ++life) {
+    for (const std::uint8_t fill : {8, 9, 10}) {
+      expect(peer.hear(1, gossip_of(newer(fill, life))),
+             {fmt::format("back {}", int{fill}), "members changed"});
+    }
+    for (const std::uint8_t fill : {8, 9, 10}) {
+      static_cast<void>(peer.give(Accuse{id_of(fill), wire::DeathReason::reset}));
+    }
+    while (peer.state_of(10) != MemberState::dead) {
+      static_cast<void>(peer.give(Heard{link_of(1), false}));
+      static_cast<void>(peer.pass(100ms));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(after_this_peer_stood_still_silence_says_nothing) {
   LoneDetector peer;
   peer.neighbour(1, 7);
