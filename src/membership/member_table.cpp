@@ -35,18 +35,18 @@ std::uint64_t hash_of(const std::vector<std::string>& addresses) {
 
 MemberTable::MemberTable(MemberRecord self) : self_id_(self.id) {
   count(self);
-  records_.emplace(self.id, std::move(self));
+  members_.emplace(self.id, Member{std::move(self)});
 }
 
 bool MemberTable::apply(const MemberRecord& record) {
-  auto found = records_.find(record.id);
-  if (found != records_.end() && version_of(record) <= version_of(found->second)) return false;
-  if (found == records_.end()) {
-    if (records_.size() >= kMembersMax && !make_room()) return false;
-    found = records_.emplace(record.id, record).first;
+  const auto found = members_.find(record.id);
+  if (found == members_.end()) {
+    if (members_.size() >= kMembersMax && !make_room()) return false;
+    members_.emplace(record.id, Member{record});
     if (counts_as_alive(record.state)) ++alive_version_;
   } else {
-    MemberRecord& known = found->second;
+    MemberRecord& known = found->second.record;
+    if (version_of(record) <= version_of(known)) return false;
     discount(known);
     const bool was_alive = counts_as_alive(known.state);
     const bool is_alive = counts_as_alive(record.state);
@@ -58,9 +58,9 @@ bool MemberTable::apply(const MemberRecord& record) {
 }
 
 void MemberTable::mark_suspect(const base::PeerId& id) {
-  const auto found = records_.find(id);
-  ASSERT(found != records_.end() && counts_as_alive(found->second.state));
-  found->second.state = MemberState::suspect;
+  MemberRecord& record = members_.at(id).record;
+  ASSERT(counts_as_alive(record.state));
+  record.state = MemberState::suspect;
 }
 
 void MemberTable::count(const MemberRecord& record) {
@@ -83,12 +83,13 @@ void MemberTable::discount(const MemberRecord& record) {
 }
 
 bool MemberTable::make_room() {
-  const auto gone = std::find_if(records_.begin(), records_.end(), [&](const auto& entry) {
-    return entry.first != self_id_ && !counts_as_alive(entry.second.state);
+  const auto gone = std::ranges::find_if(members_, [&](const auto& entry) {
+    return entry.first != self_id_ && !counts_as_alive(entry.second.record.state);
   });
-  if (gone == records_.end()) return false;
-  discount(gone->second);
-  records_.erase(gone);
+  if (gone == members_.end()) return false;
+  discount(gone->second.record);
+  judge(gone->first, [](Judgement& judgement) { judgement = {}; });
+  members_.erase(gone);
   return true;
 }
 
@@ -97,14 +98,14 @@ bool MemberTable::anyone_alive_at(const std::vector<std::string>& addresses) con
 }
 
 const MemberRecord* MemberTable::find(const base::PeerId& id) const {
-  const auto found = records_.find(id);
-  return found == records_.end() ? nullptr : &found->second;
+  const auto found = members_.find(id);
+  return found == members_.end() ? nullptr : &found->second.record;
 }
 
 const MemberRecord* MemberTable::find(std::uint64_t prefix) const {
-  const auto found = records_.lower_bound(lowest(prefix));
-  if (found == records_.end() || found->first.prefix() != prefix) return nullptr;
-  return &found->second;
+  const auto found = members_.lower_bound(lowest(prefix));
+  if (found == members_.end() || found->first.prefix() != prefix) return nullptr;
+  return &found->second.record;
 }
 
 const MemberRecord& MemberTable::self() const {
@@ -115,8 +116,8 @@ const MemberRecord& MemberTable::self() const {
 
 std::vector<std::uint64_t> MemberTable::bucket_hashes(std::uint8_t bits) const {
   std::vector<std::uint64_t> hashes(std::size_t{1} << bits);
-  for (const auto& [id, record] : records_) {
-    hashes[bucket_of(id.prefix(), bits)] += fingerprint(id, version_of(record));
+  for (const auto& [id, member] : members_) {
+    hashes[bucket_of(id.prefix(), bits)] += fingerprint(id, version_of(member.record));
   }
   return hashes;
 }
@@ -125,9 +126,9 @@ std::vector<const MemberRecord*> MemberTable::bucket(std::uint8_t bits,
                                                      std::uint16_t number) const {
   std::vector<const MemberRecord*> records;
   const std::uint64_t first = bits == 0 ? 0 : std::uint64_t{number} << (64 - bits);
-  for (auto at = records_.lower_bound(lowest(first)); at != records_.end(); ++at) {
+  for (auto at = members_.lower_bound(lowest(first)); at != members_.end(); ++at) {
     if (bucket_of(at->first.prefix(), bits) != number) break;
-    records.push_back(&at->second);
+    records.push_back(&at->second.record);
   }
   return records;
 }

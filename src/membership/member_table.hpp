@@ -1,20 +1,44 @@
 // What a peer knows of all peers, itself included.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/peer_id.hpp"
+#include "base/time.hpp"
+#include "membership/detector/flaps.hpp"
+#include "membership/detector/suspicion.hpp"
 #include "membership/record.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::membership {
 
-/// Records by PeerId, at most kMembersMax; the one of this peer is never evicted. It believes what
+/// What this peer has concluded of a member. It goes with the record.
+struct Judgement {
+  std::optional<Suspicion> suspicion{};          ///< while it is suspect
+  wire::DeathReason lost{};                      ///< why it is not alive; none where nobody told
+  Flaps flaps{};                                 ///< its deaths of late
+  std::optional<wire::MemberRecord> returned{};  ///< a return that is not believed yet
+
+  /// When the suspicion ends, or the return is believed.
+  [[nodiscard]] std::optional<base::Time> due() const {
+    if (suspicion) return suspicion->ends();
+    return returned ? std::optional(flaps.ends()) : std::nullopt;
+  }
+};
+
+struct Member {
+  wire::MemberRecord record;
+  Judgement judgement{};
+};
+
+/// Members by PeerId, at most kMembersMax; the one of this peer is never evicted. It believes what
 /// it is given: signatures are checked before.
 class MemberTable {
  public:
@@ -26,15 +50,34 @@ class MemberTable {
   bool apply(const wire::MemberRecord& record);
   /// An alive member becomes suspect, at the same version.
   void mark_suspect(const base::PeerId& id);
+  /// Changes what is concluded of a member that there is: `change` takes a Judgement&.
+  template <class Change>
+  void judge(const base::PeerId& id, const Change& change) {
+    Judgement& judgement = members_.at(id).judgement;
+    lost_ -= judgement.lost == wire::DeathReason::none ? 0 : 1;
+    change(judgement);
+    lost_ += judgement.lost == wire::DeathReason::none ? 0 : 1;
+    if (judgement.due()) {
+      waiting_.insert(id);
+    } else {
+      waiting_.erase(id);
+    }
+  }
 
   [[nodiscard]] const wire::MemberRecord* find(const base::PeerId& id) const;
   /// The first record of the prefix, as PeerId::prefix() gives it.
   [[nodiscard]] const wire::MemberRecord* find(std::uint64_t prefix) const;
   [[nodiscard]] const wire::MemberRecord& self() const;
   [[nodiscard]] const base::PeerId& self_id() const noexcept { return self_id_; }
-  [[nodiscard]] const std::map<base::PeerId, wire::MemberRecord>& records() const noexcept {
-    return records_;
+  /// Of a member that there is.
+  [[nodiscard]] const Judgement& judgement(const base::PeerId& id) const {
+    return members_.at(id).judgement;
   }
+  [[nodiscard]] const std::map<base::PeerId, Member>& members() const noexcept { return members_; }
+  /// Members whose judgement is due at a time.
+  [[nodiscard]] const std::set<base::PeerId>& waiting() const noexcept { return waiting_; }
+  /// Members of which it is told why they are not alive.
+  [[nodiscard]] std::size_t lost() const noexcept { return lost_; }
   /// Members that are dead: left ones are not among them.
   [[nodiscard]] const std::set<base::PeerId>& dead() const noexcept { return dead_; }
   /// Members that count as alive and have no replica.
@@ -64,7 +107,9 @@ class MemberTable {
   void discount(const wire::MemberRecord& record);
 
   base::PeerId self_id_;
-  std::map<base::PeerId, wire::MemberRecord> records_;
+  std::map<base::PeerId, Member> members_;
+  std::set<base::PeerId> waiting_;
+  std::size_t lost_ = 0;
   std::set<base::PeerId> dead_;
   std::set<base::PeerId> relays_;
   std::unordered_map<std::uint64_t, std::uint32_t> alive_at_;  ///< members, by hash of addresses

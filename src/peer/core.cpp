@@ -161,9 +161,9 @@ void Core::on_outcome(exchange::Outcome& outcome, base::Time now, Outbox& out) {
   to_exchange(exchange::event_of(std::move(outcome)), now, out);
 }
 
-void Core::to_membership(const membership::Event& event, base::Time now, Outbox& out) {
+void Core::to_membership(membership::Event event, base::Time now, Outbox& out) {
   membership::Outbox actions;
-  membership_.handle(event, now, actions);
+  membership_.handle(std::move(event), now, actions);
   take_membership(actions, now, out);
 }
 

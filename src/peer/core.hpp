@@ -144,7 +144,7 @@ class Core {
 
   // Carrying events to the parts and their actions on (core.cpp).
   void expire_parts(base::Time now, Outbox& out);
-  void to_membership(const membership::Event& event, base::Time now, Outbox& out);
+  void to_membership(membership::Event event, base::Time now, Outbox& out);
   void to_reach(const reach::Event& event, base::Time now, Outbox& out);
   void to_exchange(exchange::Event event, base::Time now, Outbox& out);
   void to_ring(ring::Member::Event event, base::Time now, Outbox& out);

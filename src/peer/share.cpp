@@ -13,7 +13,8 @@ std::vector<data::Member> training_members(const membership::MemberTable& table)
   std::vector<data::Member> members;
   double known = 0;
   double sum = 0;
-  for (const auto& [id, record] : table.records()) {
+  for (const auto& [id, member] : table.members()) {
+    const wire::MemberRecord& record = member.record;
     if (!membership::counts_as_alive(record.state) || !record.has_replica) continue;
     members.push_back({record.id, record.name, static_cast<double>(record.speed)});
     if (record.speed > 0) ++known;

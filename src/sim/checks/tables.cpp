@@ -82,17 +82,17 @@ void Tables::fault(const PlannedEvent& event, bool begins) {
 void Tables::look_at(const Node& node) {
   const membership::MemberTable& table = node.core->membership().table();
   View& view = views_[node.number];
-  if (table.alive_version() == view.version && view.members == table.records().size()) return;
+  if (table.alive_version() == view.version && view.members == table.members().size()) return;
   // While a crowd joins, a large table changes with nearly every event.
-  const bool large = table.records().size() > kLargeTable;
+  const bool large = table.members().size() > kLargeTable;
   if (large && world_.seconds() < view.looked_at + kLargeTablePause) return;
   view.looked_at = world_.seconds();
   view.version = table.alive_version();
-  view.members = table.records().size();
-  for (const auto& [id, record] : table.records()) {
+  view.members = table.members().size();
+  for (const auto& [id, member] : table.members()) {
     const std::uint32_t subject = subjects_.number_of(id);
     if (subject >= view.alive.size()) view.alive.resize(subjects_.size());
-    const bool alive = membership::counts_as_alive(record.state);
+    const bool alive = membership::counts_as_alive(member.record.state);
     if (alive == view.alive[subject]) continue;
     view.alive[subject] = alive;
     changed(node, subject, alive);
@@ -115,9 +115,9 @@ void Tables::changed(const Node& node, std::uint32_t subject, bool alive) {
 
 void Tables::inspect(const Node& node) {
   if (!calm_.now() || !calm_.clear()) return;
-  for (const auto& [id, record] : node.core->membership().table().records()) {
+  for (const auto& [id, member] : node.core->membership().table().members()) {
     const Subject& subject = subjects_[subjects_.number_of(id)];
-    if (record.state != wire::MemberState::suspect || !subject.running) continue;
+    if (member.record.state != wire::MemberState::suspect || !subject.running) continue;
     alarm_.raise("peer-{} suspects peer-{}, which nothing disturbs", node.peer, subject.node);
   }
 }

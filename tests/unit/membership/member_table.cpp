@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_full_table_gives_up_the_dead_but_not_the_living) {
   BOOST_TEST(table.apply(record(10'000, 1, alive)));
   BOOST_TEST((table.find(record(77, 1, dead).id) == nullptr));
   BOOST_TEST(!table.apply(record(10'001, 1, alive)));
-  BOOST_TEST(table.records().size() == membership::kMembersMax);
+  BOOST_TEST(table.members().size() == membership::kMembersMax);
 }
 
 BOOST_AUTO_TEST_CASE(the_longest_records_fit_into_frames) {

@@ -5,8 +5,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "membership/dialer.hpp"
 #include "membership/limits.hpp"
+#include "membership/overlay/dialer.hpp"
 #include "swarm.hpp"
 
 using namespace std::chrono_literals;
@@ -312,8 +312,8 @@ BOOST_AUTO_TEST_CASE(nobody_is_called_dead_for_an_address_that_leads_elsewhere) 
   }
   swarm.run_for(60s);
   for (std::size_t i = 0; i < swarm.size(); ++i) {
-    for (const auto& [id, record] : swarm.core(i).table().records()) {
-      BOOST_TEST((record.state == wire::MemberState::alive));
+    for (const auto& [id, member] : swarm.core(i).table().members()) {
+      BOOST_TEST((member.record.state == wire::MemberState::alive));
     }
   }
   BOOST_TEST(swarm.connected());

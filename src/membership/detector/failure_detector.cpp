@@ -1,4 +1,4 @@
-#include "membership/failure_detector.hpp"
+#include "membership/detector/failure_detector.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "membership/dialer.hpp"
+#include "membership/overlay/dialer.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -10,8 +10,8 @@
 #include "base/bound.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"
-#include "membership/dialer.hpp"
 #include "membership/limits.hpp"
+#include "membership/overlay/dialer.hpp"
 
 namespace starling::membership {
 

@@ -1,0 +1,20 @@
+// What the overlay hears and what it asks for.
+#pragma once
+
+#include <variant>
+#include <vector>
+
+#include "base/notice.hpp"
+#include "membership/between.hpp"
+#include "membership/event.hpp"
+
+namespace starling::membership {
+
+/// Of Received only Neighbour and Bye mean something.
+using OverlayEvent = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Hold, Leave,
+                                  Admitted, EndLink, MemberBack, MemberGone, StoodStill>;
+using OverlayAction = std::variant<Dial, Send, Close, NeighbourUp, NeighbourDown, base::Notice,
+                                   LinkMet, RoleSet, LinkEnded, Accuse>;
+using OverlayOutbox = std::vector<OverlayAction>;
+
+}  // namespace starling::membership
