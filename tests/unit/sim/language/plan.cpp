@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(cuts_that_would_fill_the_memory_are_an_error) {
   BOOST_REQUIRE(!plan);
   BOOST_TEST(
       plan.error().text ==
-      "t.toml:6: partition: with it events strike more than 67108864 peers and ends of paths");
+      "t.toml:6: partition: with it, events strike more than 67108864 peers and ends of paths");
 }
 
 BOOST_AUTO_TEST_CASE(who_joins_during_a_cut_is_cut_off_as_well) {
