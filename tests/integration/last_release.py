@@ -23,7 +23,7 @@ LAST_RELEASE = "5e52731"
 CACHE = ROOT / ".cache/last-release"
 HERE = BUILD / "peers/starling"
 THERE = CACHE / "build/peers/starling"
-PATIENCE = 180  # seconds; only a test that fails waits as long
+PATIENCE = 180  # seconds; only a failing test waits this long
 
 RUN = """[run]
 name = "versions"
@@ -76,7 +76,7 @@ class Versions(unittest.TestCase):
             peer.wait()
 
     def refusal(self, resident, visitor):
-        """What a peer that joins one of another version says; it ends without having trained."""
+        """The output of a peer that joins one of another version; it ends without training."""
         address = free_address()
         with self.peer(resident, "resident", "--listen", address, "--set", "run.samples=100000000"):
             visited = subprocess.run(

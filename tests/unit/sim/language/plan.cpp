@@ -27,7 +27,7 @@ std::vector<PlannedEvent> of_kind(const Plan& plan, Kind kind) {
   return found;
 }
 
-/// Whether anything is carried from one peer to another.
+/// Whether anything passes from one peer to another.
 bool passes(const PlannedEvent& cut, std::uint32_t from, std::uint32_t to) {
   return std::ranges::none_of(cut.paths, [&](const Paths& paths) {
     return std::ranges::binary_search(paths.from, from) && std::ranges::binary_search(paths.to, to);
