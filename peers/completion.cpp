@@ -28,7 +28,7 @@ std::vector<Path> paths_of(const Command& program) {
   return paths;
 }
 
-/// What has to be typed in a shell for a text within single quotes.
+/// A text as typed in a shell within single quotes.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);

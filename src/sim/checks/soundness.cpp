@@ -1,4 +1,4 @@
-// What must always hold of a single peer.
+// Invariants of a single peer.
 #include <algorithm>
 #include <cmath>
 #include <vector>
