@@ -1,8 +1,8 @@
-// `starling bench carriers`: a link over TCP beside one over UCX, both with TLS.
+// `starling bench carriers`: a link over TCP compared with one over UCX, both with TLS.
 //
-// Each link is between this process and a child of its own, so that the processor time of each end
-// can be told. All are measured in turns, one link after the other in each: a ratio is the median
-// over the turns, so what else the machine does weighs on both sides of it.
+// Each link is between this process and a separate child process, so that the processor time of
+// each end can be measured. All links are measured in turns, one after the other in each turn. A
+// ratio is the median over the turns, so other load on the machine affects both of its sides.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -35,12 +35,12 @@ namespace {
 constexpr std::size_t kTurns = 10;
 constexpr std::size_t kSmall[] = {64, 4096};
 constexpr std::size_t kLarge = 8UL << 20;
-// Frames of a measured batch, which are made before it.
+// Frames of a measured batch; they are made before the batch.
 constexpr std::size_t kBatch = 16;
 constexpr base::Duration kPatience = std::chrono::seconds(30);
 
-// Types of frames, of which a transport knows nothing: one comes back as it is, of the other the
-// processor time that the far end has used up to then.
+// Two types of frames that a transport does not interpret. The first comes back unchanged; the
+// answer to the second is the processor time that the far end has used so far.
 constexpr auto kEcho = wire::FrameType::heartbeat;
 constexpr auto kAnswered = wire::FrameType::delta;
 
@@ -48,7 +48,7 @@ struct FigureName {
   const char* name;
   const char* unit;
 };
-// In the order in which Near::turn() gives them.
+// In the order of Near::turn().
 constexpr FigureName kFigures[] = {
     {"64 B one way, median", "us"},
     {"64 B one way, 99th", "us"},
@@ -59,7 +59,7 @@ constexpr FigureName kFigures[] = {
     {"8 MiB, processor of the receiver", "s/GB"},
 };
 using Values = std::array<double, std::size(kFigures)>;
-// What it costs a link that nothing goes over.
+// The cost of an idle link.
 constexpr FigureName kIdleFigures[] = {
     {"idle, processor of one end", "ms/s"},
     {"idle, processor of the other end", "ms/s"},
@@ -75,14 +75,14 @@ double processor_seconds() {
 
 double clock_seconds() { return base::seconds(io::Loop::now().time_since_epoch()); }
 
-/// The value below which `share` of them are.
+/// The value that a fraction `share` of them is below.
 double quantile(std::vector<double> values, double share) {
   std::ranges::sort(values);
   const auto at = static_cast<std::size_t>(share * static_cast<double>(values.size()));
   return values[std::min(at, values.size() - 1)];
 }
 
-/// What both ends of a link are.
+/// Common part of both ends of a link.
 class End : public io::TransportHandler {
  public:
   base::Status open(const io::TransportConfig& config) {
@@ -135,7 +135,7 @@ class Far final : public End {
 /// The end that measures.
 class Near final : public End {
  public:
-  /// Until the link is up and goes over `kind`.
+  /// Waits until the link is up and uses `kind`.
   base::Status link(const std::string& address, io::CarrierKind kind) {
     static_cast<void>(transport_->dial(address));
     auto status =
@@ -225,7 +225,7 @@ class Near final : public End {
     return answered(answers_ + 1);
   }
 
-  /// Half of what a frame takes there and back, microseconds.
+  /// Half of a frame's round trip, in microseconds.
   base::Result<std::vector<double>> ping(std::size_t size, double seconds) {
     const base::Buffer frame = wire::make_frame(kEcho, {}, base::Buffer(size));
     std::vector<double> latencies;
@@ -244,7 +244,7 @@ class Near final : public End {
     return latencies;
   }
 
-  /// GB/s, and processor seconds a GB of each end.
+  /// GB/s, and processor seconds per GB at each end.
   base::Result<std::array<double, 3>> batch() {
     std::vector<base::Buffer> frames;
     const base::Buffer payload(kLarge, std::byte{7});
@@ -266,10 +266,10 @@ class Near final : public End {
   }
 
   std::size_t answers_ = 0;
-  double far_processor_ = 0.0;  ///< as it was said last
+  double far_processor_ = 0.0;  ///< as last reported
 };
 
-/// A link over one carrier, and what was measured of it.
+/// A link over one carrier, and its measurements.
 struct BenchLink {
   io::CarrierKind kind;
   pid_t child = -1;
@@ -285,7 +285,7 @@ io::TransportConfig config_of(io::CarrierKind kind, const io::Secret& secret) {
           .link_memory = (kBatch + 1) * (kLarge + 4096)};
 }
 
-/// The child: says where it listens, or what is wrong, and serves until the link is over.
+/// The child: reports its address, or an error, and serves until the link is over.
 [[noreturn]] void run_far(const io::TransportConfig& config, const std::string& network, int out) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   Far far;
@@ -337,7 +337,7 @@ base::Status start(BenchLink& link, const io::Secret& secret, const BenchOptions
   return link.near->link(*address, link.kind);
 }
 
-/// One that nobody else has: links of one machine need none, others over UCX do.
+/// A secret that nobody else has: links inside one machine need none, others over UCX do.
 base::Result<io::Secret> make_secret() {
   std::string folder = std::filesystem::temp_directory_path() / "starling-bench-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) {
@@ -399,7 +399,7 @@ void print_all(const Names& names, const std::vector<BenchLink>& links, Turns&& 
 }
 
 base::Status measure(std::vector<BenchLink>& links, double seconds) {
-  // What comes first is slower than what follows, and not counted.
+  // The first turn is slower than the others, and not counted.
   for (std::size_t turn = 0; turn <= kTurns; ++turn) {
     for (BenchLink& link : links) {
       const auto values = link.near->turn(seconds / kTurns);

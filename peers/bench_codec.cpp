@@ -1,16 +1,16 @@
-// `starling bench codec`: what an exchange costs the trainer, against memcpy.
+// `starling bench codec`: the cost of an exchange for the trainer, compared with memcpy.
 //
 // Throughput counts the bytes that the formulas must touch, each float read or written once
-// (src/exchange/README.md says why it is these):
+// (src/exchange/README.md gives the reasons):
 //   memcpy  read and write n                                            8 n bytes
 //   encode  and hold back: read y, r and the mirror, write y and r     20 n
 //   commit  of k links of 3 at once: read and write y and 2 k mirrors   8 n (1 + 2 k)
-// Of mirrors in bfloat16 half. With a momentum a commit reads and writes k vectors more.
-// All are measured in turns, memcpy first in each, by the time of the processor: a ratio is the
-// median over the turns, so what else the machine does weighs on both sides of it.
+// Half of this for mirrors in bfloat16. With a momentum, a commit reads and writes k more vectors.
+// All are measured in turns, memcpy first in each, in processor time. A ratio is the median over
+// the turns, so other load on the machine affects both of its sides.
 //
-// On a GPU (--device) the vectors lie in its memory, time is that of the clock, and in the place of
-// memcpy stands a plain pass over them, which reads and writes two (16 n bytes).
+// On a GPU (--device) the vectors are in its memory, time is wall-clock time, and a plain pass over
+// the vectors, which reads and writes two (16 n bytes), replaces memcpy.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -38,9 +38,9 @@ namespace {
 
 using delta::MirrorType;
 
-/// What the vectors of a link are.
+/// The kinds of vectors of a link.
 struct Kind {
-  const char* name;  // behind the size's
+  const char* name;  // after that of the size
   exchange::Averaging averaging;
 };
 const Kind kKinds[] = {
@@ -54,7 +54,7 @@ constexpr double kDensities[] = {0.01, 0.003};
 constexpr std::uint8_t kLinks = 3;
 constexpr std::size_t kTurnsMin = 5;
 
-/// One of each link.
+/// One for each link.
 using Payloads = std::array<base::Buffer, kLinks>;
 
 double seconds_on(clockid_t clock) {
@@ -65,10 +65,10 @@ double seconds_on(clockid_t clock) {
 
 struct CodecFigure {
   std::string name;
-  double bytes = 0.0;  // a run
+  double bytes = 0.0;  // per run
   std::function<void()> work;
-  std::function<void()> before{};  // it, and not counted
-  std::vector<double> seconds{};   // of each turn
+  std::function<void()> before{};  // called before each run, not counted
+  std::vector<double> seconds{};   // for each turn
 };
 
 double median_of(std::vector<double> values) {
@@ -88,7 +88,7 @@ base::PeerId neighbour(std::uint8_t number) {
 
 constexpr std::size_t kNoises = std::size_t{1} << 16;
 
-// Near enough to normal.
+// Approximately normal.
 std::vector<float> noises(float scale) {
   base::Rng rng(kNoises);
   std::vector<float> values(kNoises);
@@ -104,10 +104,11 @@ class BenchReplica {
   BenchReplica(std::size_t n, const exchange::Averaging& averaging)
       : replica_(initial(n), 0.5F, {}, averaging) {}
 
-  /// In the memory of a device other than the processor, together with what train() needs there: a
-  /// walk through the vectors by the host takes a thousand times as long as what is measured.
+  /// Moves it into the memory of a device other than the processor, together with the data that
+  /// train() needs there: a walk by the host through the vectors takes a thousand times as long as
+  /// the measured work.
   base::Status move_to(const std::string& device, const std::vector<float>& noise) {
-    // Any model of as many parameters will do.
+    // Any model with this many parameters will do.
     model::Spec spec;
     spec.layers = {{.kind = model::LayerKind::linear, .out = kOutputs, .bias = false}};
     const auto inputs = static_cast<std::uint32_t>(replica_.size() / kOutputs);
@@ -142,8 +143,8 @@ class BenchReplica {
     return opened;
   }
 
-  /// What training does between two exchanges, as far as they can see it; on a device, where it
-  /// goes from one of two places to the other.
+  /// The effect of training between two exchanges, as far as they can see it; on a device, a move
+  /// from one of two places to the other.
   void train(const std::vector<float>& noise, std::size_t turn) {
     if (memory_ == nullptr) return add_noise(replica_.trained(), noise, turn * 4099);
     const delta::ReplicaMemory::CommitStep step{.mine = places_[turn % std::size(places_)],
@@ -161,7 +162,7 @@ class BenchReplica {
     ASSERT(memory_->release());
     wait();
   }
-  /// Until all is done: a look at few elements comes after it.
+  /// Waits until all is done: a look at few elements comes after it.
   void wait() {
     if (memory_ == nullptr) return;
     static_cast<void>(replica_.distance(neighbour(0), exchange::MirrorOf::mine));
@@ -198,7 +199,7 @@ void encode(exchange::Replica& replica, std::uint8_t link, const delta::Options&
   ASSERT(stats.has_value());
 }
 
-// As a peer does: it has written the own payloads, and checks and decodes those that came, one a
+// As in a peer: it has written its own payloads, checks and decodes the received ones, one per
 // link, then commits the links in one pass.
 void commit(exchange::Replica& replica, const Payloads& own, const base::Buffer& their,
             std::uint8_t links) {
@@ -210,8 +211,8 @@ void commit(exchange::Replica& replica, const Payloads& own, const base::Buffer&
   replica.apply_staged();
 }
 
-// One turn after another, about `seconds` for each figure; `prepare` each, and one turn before
-// them, are not counted.
+// One turn after another, about `seconds` for each figure; the calls of `prepare`, and one turn
+// before them, are not counted.
 template <class Prepare>
 void measure(std::vector<CodecFigure>& figures, double seconds, clockid_t clock,
              Prepare&& prepare) {
@@ -231,7 +232,7 @@ void measure(std::vector<CodecFigure>& figures, double seconds, clockid_t clock,
   }
 }
 
-// Rates of the turns, bytes a second.
+// Rates of the turns, in bytes a second.
 std::vector<double> rates(const CodecFigure& figure) {
   std::vector<double> values;
   for (const double seconds : figure.seconds) values.push_back(figure.bytes / seconds);
@@ -263,7 +264,7 @@ void print(const CodecFigure& figure, const CodecFigure& reference, bool json) {
   std::fflush(stdout);
 }
 
-/// What the others are compared with.
+/// The reference for the other figures.
 CodecFigure reference_figure(BenchReplica& subject, const std::string& of, bool on_gpu) {
   const std::size_t n = subject.replica().size();
   const auto elements = static_cast<double>(n);
@@ -325,7 +326,7 @@ int bench_codec(const BenchOptions& asked) {
   const auto device = compute::open_device(asked.device);
   if (!device) return complain("bench codec", device.error().in("--device " + asked.device));
   BenchOptions options = asked;
-  options.device = device->name;  // what "auto" comes to
+  options.device = device->name;  // the choice for "auto"
   std::vector<std::size_t> sizes(std::begin(kSizes), std::end(kSizes));
   if (!options.only.empty()) {
     std::erase_if(sizes, [&](std::size_t n) { return size_name(n) != options.only; });

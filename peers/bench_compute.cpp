@@ -1,6 +1,6 @@
-// `starling bench compute`: how fast presets train. On the processor against how fast matrices are
-// multiplied; on a GPU, where replicas live in its memory, by itself: tools/bench/compute --gpu has
-// PyTorch beside it.
+// `starling bench compute`: how fast presets train. On the processor, compared with how fast
+// matrices are multiplied; on a GPU, where replicas are in its memory, without a reference:
+// tools/bench/compute --gpu compares it with PyTorch.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -26,10 +26,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A figure is the best of this many stretches: what else runs on the machine only slows it.
+/// A figure is the best of this many stretches: other load on the machine only slows a stretch.
 constexpr int kStretches = 5;
 
-/// A preset with what it is measured on.
+/// A preset with the data that it is measured on.
 struct Subject {
   const char* name;
   model::Spec spec;
@@ -79,7 +79,8 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Calls `work` for about `seconds` in kStretches stretches; the best stretch's calls a second.
+/// Calls `work` for about `seconds` in kStretches stretches; returns the best stretch's calls a
+/// second.
 template <class Work>
 double best_rate(double seconds, Work&& work) {
   double best = 0;
@@ -209,7 +210,7 @@ int bench_compute(const BenchOptions& asked) {
   const auto device = compute::open_device(asked.device);
   if (!device) return complain("bench compute", device.error().in("--device " + asked.device));
   BenchOptions options = asked;
-  options.device = device->name;  // what "auto" comes to
+  options.device = device->name;  // the choice for "auto"
   const bool on_gpu = options.device != "cpu";
   if (options.bfloat16 && !device->backend->has_bfloat16()) {
     return complain("bench compute",

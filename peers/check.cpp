@@ -1,4 +1,4 @@
-// starling check: what a run file asks for, before anything is started.
+// starling check: the needs of a run file, before anything is started.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -37,16 +37,16 @@ using base::fail;
 using report::format_bytes;
 using report::format_count;
 
-/// What is known of the data: all of it, or where its files are missing what its source says.
+/// Facts about the data: all of them, or, if its files are missing, those that its source tells.
 struct Data {
   std::optional<base::Error> missing;
   data::SampleFormat format;
   std::uint64_t training_set = 0;  ///< samples; 0: not known
   std::uint64_t memory = 0;        ///< bytes, with the order of samples, without batches
-  std::string odd_label;           ///< what is odd about the highest label, if anything
+  std::string odd_label;           ///< the oddity of the highest label, if any
 };
 
-/// A label far above all others makes classes that nothing belongs to: damage, more often than not.
+/// A label far above all others makes classes that nothing belongs to: usually this is damage.
 std::string find_odd_label(const data::Dataset& dataset) {
   std::int32_t highest = -1;
   std::int32_t next = -1;
@@ -66,7 +66,7 @@ std::string find_odd_label(const data::Dataset& dataset) {
                      count == 1 ? " has" : "s have", highest, next);
 }
 
-/// A cache would spare the next check the reading, but a check leaves no files behind.
+/// A cache would save the next check the reading, but a check leaves no files behind.
 void tell_of_reading(const std::string& path, std::uint64_t bytes) {
   tell_of_long_read(path, bytes);
   say("(every check does, in search of damage; a peer remembers that it has)\n");
@@ -101,7 +101,7 @@ std::string format_flops(double flops) {
   return fmt::format("{:.3g} {}", flops, kUnits[unit]);
 }
 
-/// What is known of the device that the run file names.
+/// Facts about the device that the run file names.
 struct Chosen {
   std::string about;
   bool has_bfloat16 = false;
@@ -221,7 +221,7 @@ void print_json(const runfile::RunFile& run_file, const Chosen& device, const Da
                       {"out", op.out},
                       {"parameters", model::parameters_of(model.graph, op)}});
   }
-  nlohmann::json target;  // null where it depends on a data set that is not there
+  nlohmann::json target;  // null if it depends on a data set that is not here
   if (run_file.run.samples != 0 || data.training_set != 0) {
     target = runfile::target_samples(run_file, data.training_set);
   }
@@ -259,7 +259,7 @@ void print_json(const runfile::RunFile& run_file, const Chosen& device, const Da
   fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-/// Names the device that "auto" comes to.
+/// Names the device that "auto" chooses.
 base::Result<Chosen> choose_device(runfile::RunFile& run_file) {
   const auto device = compute::open_device(run_file.train.device);
   if (!device) return fail(device.error());
@@ -294,8 +294,8 @@ base::Result<int> check(const CheckOptions& options) {
   const runtime::Needs least = runtime::estimate(*run_file, model->graph, data->memory + batches);
   const std::uint64_t available = runtime::available_memory().value_or(~std::uint64_t{0});
   base::Result<runtime::Needs> needs = least;
-  if (data->missing) complain("check", *data->missing);  // above what is known without it
-  // What cannot fit is not tried.
+  if (data->missing) complain("check", *data->missing);  // above the facts known without it
+  // Do not try what cannot fit.
   if (runtime::check_memory(least, available))
     needs = runtime::measure(*run_file, model->graph, least);
   (options.json ? print_json : print_text)(*run_file, *device, *data, *model,

@@ -1,5 +1,5 @@
-// The commands of `starling`, one file each. main.cpp alone reads the command line.
-// Every command returns the exit code of the program.
+// The commands of `starling`, one file each. Only main.cpp reads the command line. Every command
+// returns the exit code of the program.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct UpOptions {
   runtime::Options peer{.port_mapping = true};
   bool json = false;
   std::optional<wire::RunId> invited_to;  ///< it must be this run
-  bool is_fetched = false;                ///< the run file just came; of another run, it goes
+  bool is_fetched = false;                ///< the run file just came; removed if of another run
 };
 int run_up(const UpOptions& options);
 
@@ -33,7 +33,7 @@ int run_join(JoinOptions options);
 struct RelayOptions {
   runtime::Options peer{.port_mapping = true};
   runtime::RelayOptions relay;
-  std::string invite;  ///< empty: whatever run comes
+  std::string invite;  ///< empty: any run
 };
 int run_relay(RelayOptions options);
 
@@ -41,7 +41,7 @@ struct SwarmOptions {
   std::string run_file;
   std::uint32_t peers = 4;
   std::string dir;    ///< empty: runs/<run name>
-  bool anew = false;  ///< delete what a former swarm left there, rather than go on from it
+  bool anew = false;  ///< delete what a former swarm left there, instead of continuing from it
   std::vector<std::string> set;
   bool json = false;
 };
@@ -49,7 +49,7 @@ int run_swarm(const SwarmOptions& options);
 
 struct QueryOptions {
   std::string what;  ///< "status", "members", "links", "invite", "leave" or "checkpoint"
-  /// Address of its control port, or its folder; empty: the only one that runs here.
+  /// The address of its control port, or its folder; empty: the only peer that runs here.
   std::string peer;
   bool json = false;
 };
@@ -71,14 +71,14 @@ struct EvalOptions {
 int run_eval(const EvalOptions& options);
 
 struct ExportOptions {
-  std::string checkpoint;  ///< CheckpointOptions::path, but no file
+  std::string checkpoint;  ///< CheckpointOptions::path, but not a file
   std::string out;
 };
 int run_export(const ExportOptions& options);
 
 struct SampleOptions {
   runtime::CheckpointOptions checkpoint;
-  std::string prompt;  ///< what the text begins with; empty: at the beginning of a line
+  std::string prompt;  ///< the beginning of the text; empty: the beginning of a line
   std::uint32_t tokens = 512;
   double temperature = 0.8;
   std::uint32_t top_k = 0;  ///< 0: all
@@ -88,15 +88,15 @@ int run_sample(const SampleOptions& options);
 
 struct SimOptions {
   std::string scenario;                  ///< a file, or "random": drawn from the seed
-  std::string judge;                     ///< in place of it: the log of a run with real peers
-  std::optional<std::uint64_t> seed;     ///< in place of the scenario's
-  std::vector<std::string> set;          ///< keys of the run file, in place of the scenario's
+  std::string judge;                     ///< instead of it: the log of a run with real peers
+  std::optional<std::uint64_t> seed;     ///< instead of the scenario's
+  std::vector<std::string> set;          ///< keys of the run file, instead of the scenario's
   std::string seeds;                     ///< "A..B": once with each seed
   std::string json;                      ///< file for the report; "-": stdout
-  std::string program = "starling sim";  ///< in commands that are printed
-  std::string more;                      ///< options that those have at their end
+  std::string program = "starling sim";  ///< in printed commands
+  std::string more;                      ///< options at the end of printed commands
   std::string regressions;  ///< folder for failing scenarios, made smaller; empty: none
-  bool plan = false;        ///< print what would happen instead
+  bool plan = false;        ///< print the resolved scenario instead
   bool trace = false;
 };
 int run_sim(const SimOptions& options);
@@ -115,9 +115,9 @@ struct DoctorOptions {
   std::vector<std::string> join;  ///< addresses of peers that should be reached
   std::string secret;             ///< file with the swarm's secret; empty: it has none
   bool encrypted = true;          ///< false: the swarm has security.mode = "off"
-  std::string proxy;              ///< as runtime::Options has it
-  bool port_mapping = true;       ///< see whether the router maps a port
-  /// A running peer that is to be asked, as QueryOptions has it.
+  std::string proxy;              ///< as in runtime::Options
+  bool port_mapping = true;       ///< test whether the router maps a port
+  /// A running peer to be asked, as in QueryOptions.
   std::optional<std::string> peer;
   bool json = false;
 };
@@ -131,16 +131,16 @@ int run_keygen(const KeygenOptions& options);
 struct BenchOptions {
   std::string what;  ///< "compute", "codec" or "carriers"
   bool json = false;
-  double seconds = 3.0;       ///< of measuring, each figure
-  std::string only;           ///< compute: this model alone; codec: this size; carriers: this one
+  double seconds = 3.0;       ///< measuring time for each figure
+  std::string only;           ///< compute: only this model; codec: this size; carriers: this one
   std::uint32_t threads = 1;  ///< compute
   bool bfloat16 = false;      ///< compute: products of bfloat16
   std::string device = "cpu";
   std::string network;  ///< carriers: file of the network namespace of the links' other ends
   std::string listen;   ///< carriers: host:port where these listen; empty: 127.0.0.1
 };
-/// `bench codec`: encode and commit against memcpy, on a GPU against a plain pass over its memory;
-/// a figure a line.
+/// `bench codec`: encode and commit compared with memcpy, on a GPU with a plain pass over its
+/// memory; one figure per line.
 int bench_codec(const BenchOptions& options);
 
 /// `bench carriers`: latency, speed and processor time of a link over TCP and over UCX.

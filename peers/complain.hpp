@@ -1,4 +1,4 @@
-// What commands say on stderr, and how one that failed ends.
+// Messages of commands on stderr, and the end of a command that failed.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace starling::peers {
 
-/// Prints to stderr, if that can be written: a command's work does not depend on it.
+/// Prints to stderr, if possible: a command's work does not depend on it.
 template <class... Values>
 void say(fmt::format_string<Values...> format, Values&&... values) {
   std::fputs(fmt::format(format, std::forward<Values>(values)...).c_str(), stderr);
@@ -25,8 +25,8 @@ inline void tell_of_long_read(const std::string& path, std::uint64_t bytes) {
   say("reading {} ({}) through, which takes a while\n", path, report::format_bytes(bytes));
 }
 
-/// Prints "starling COMMAND: what is wrong" to stderr, behind what stdout has; returns the exit
-/// code.
+/// Prints "starling COMMAND: what is wrong" to stderr, after the contents of stdout; returns the
+/// exit code.
 inline int complain(std::string_view command, const base::Error& error) {
   std::fflush(stdout);
   say("starling {}: {}\n", command, error.text);

@@ -9,7 +9,7 @@
 namespace starling::peers {
 namespace {
 
-/// A command and those that it is in: "starling data encode".
+/// A command and the commands that contain it: "starling data encode".
 struct Path {
   std::string name;
   const Command* command;
@@ -28,7 +28,7 @@ std::vector<Path> paths_of(const Command& program) {
   return paths;
 }
 
-/// What a shell types for a text within single quotes.
+/// A text as typed in a shell within single quotes.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -43,7 +43,7 @@ std::vector<std::string> names_of(const std::vector<Command>& commands) {
   return names;
 }
 
-/// The argument that stands alone, of commands that have one.
+/// The positional argument of a command, if it has one.
 const Option* alone(const Command& command) {
   for (const Option& option : command.options) {
     if (option.stands_alone()) return &option;
@@ -61,7 +61,7 @@ bool is_file(const Option& option) {
 
 // --- bash ---
 
-/// What bash offers for an argument: a line of shell.
+/// The completions that bash offers for an argument: a line of shell.
 std::string bash_offer(const Option& option) {
   if (!option.choices.empty()) {
     return fmt::format("_starling_offer -W {}",
@@ -72,8 +72,8 @@ std::string bash_offer(const Option& option) {
   return "true";  // nothing that a shell could know
 }
 
-/// Adds the words "COMMAND OPTION" of a command's options with an argument to those for which the
-/// same is offered.
+/// Adds the words "COMMAND OPTION" of a command's options with an argument to the words with the
+/// same offer.
 void add_bash_arguments(std::map<std::string, std::vector<std::string>>& by_offer,
                         const Path& path) {
   for (const Option& option : path.command->options) {
@@ -83,7 +83,7 @@ void add_bash_arguments(std::map<std::string, std::vector<std::string>>& by_offe
   }
 }
 
-/// The cases of arguments: what stands before them, and what is offered then.
+/// The cases of arguments: the words before them, and the offer.
 std::string bash_arguments(const std::vector<Path>& paths) {
   std::map<std::string, std::vector<std::string>> by_offer;
   for (const Path& path : paths) add_bash_arguments(by_offer, path);
@@ -94,7 +94,7 @@ std::string bash_arguments(const std::vector<Path>& paths) {
   return text;
 }
 
-/// The case of a command: its options, or what stands alone.
+/// The case of a command: its options, or its positional argument.
 std::string bash_words(const Path& path) {
   std::vector<std::string> options;
   for (const Option& option : path.command->options) {
@@ -135,7 +135,7 @@ std::string zsh_argument(const Option& option) {
   return fmt::format(":{}:{}", zsh_text(option.argument), action);
 }
 
-/// What _arguments wants to see behind a name whose argument may follow at once.
+/// The sign that _arguments needs after a name whose argument may follow at once.
 const char* zsh_joint(const Option& option, std::string_view name) {
   if (option.argument.empty()) return "";
   return name.starts_with("--") ? "=" : "+";
@@ -150,7 +150,7 @@ std::string zsh_option(const Option& option) {
   for (const std::string& name : option.names) names.push_back(name + zsh_joint(option, name));
   const std::string rest = fmt::format("[{}]{}", zsh_text(option.help),
                                        option.argument.empty() ? "" : zsh_argument(option));
-  if (names.size() > 1) {  // one of them is enough
+  if (names.size() > 1) {  // one of them suffices
     return fmt::format("'({})'{{{}}}'{}'", fmt::join(option.names, " "), fmt::join(names, ","),
                        rest);
   }
@@ -170,7 +170,7 @@ std::string zsh_options(const Command& command) {
   return text;
 }
 
-/// A command that has commands itself: the first word says which, and what follows is its own.
+/// A command with subcommands: the first word chooses one, and the rest belongs to it.
 std::string zsh_commands(const Path& path) {
   std::string names;
   std::string cases;

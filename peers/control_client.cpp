@@ -30,9 +30,9 @@ constexpr int kTimeoutSeconds = 5;
 
 /// Whether the peer that wrote this file in its folder is still there.
 bool runs(const std::string& dir, const PeerFile& file) {
-  // Another user's process cannot be signalled, but is there.
+  // Another user's process cannot be signalled, but exists.
   const bool number_taken = kill(static_cast<pid_t>(file.pid), 0) == 0 || errno == EPERM;
-  // Of a peer that was killed, another process may have the number by now.
+  // Another process may by now have the number of a killed peer.
   return number_taken && !base::FileLock::is_free(dir + "/" + report::kLockFile);
 }
 
@@ -50,8 +50,7 @@ std::vector<std::string> running_peers() {
   return found;
 }
 
-/// Why nothing came back. A host that is not known and a port that nobody has are one error to
-/// httplib.
+/// Why no answer came. httplib has one error for an unknown host and for a port without listener.
 std::string reason(httplib::Error error, const std::string& host,
                    std::chrono::steady_clock::duration waited) {
   switch (error) {
@@ -74,7 +73,7 @@ std::string reason(httplib::Error error, const std::string& host,
   }
 }
 
-/// ": " and what a refusal says of itself, if anything.
+/// ": " and the reason that a refusal states, if any.
 std::string reason(const std::string& refusal) {
   const auto said = nlohmann::json::parse(refusal, nullptr, false);
   if (!said.is_object()) return "";
@@ -135,7 +134,7 @@ base::Result<std::string> find_control(const std::string& peer) {
     }
     return file->control;
   }
-  // A page's address is its control port's.
+  // The control port serves the page too.
   std::string address = peer;
   if (constexpr std::string_view kScheme = "http://"; address.starts_with(kScheme)) {
     address.erase(0, kScheme.size());

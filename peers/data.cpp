@@ -1,4 +1,4 @@
-// starling data: what text needs before it can be trained on.
+// starling data: prepares text for training.
 #include <array>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// doctor: what a peer needs, tried for real: this machine, its links, and peers that it should
+// doctor: tests the needs of a peer for real: this machine, its links, and peers that it should
 // reach.
 #include <algorithm>
 #include <array>
@@ -36,14 +36,14 @@ constexpr std::array kVerdictNames{"ok", "none", "WRONG"};
 constexpr rlim_t kFilesWanted = 1024;
 /// Data sets of Debian's packages, which need no path.
 constexpr std::array<std::string_view, 2> kPackagedSources{"fashion-mnist", "bible-kjv"};
-/// Tokens of a sample, where a source is text: any number will do.
+/// Tokens of a sample, if a source is text: any number will do.
 constexpr std::uint32_t kContext = 64;
 
 class Doctor {
  public:
   explicit Doctor(const DoctorOptions& options) : options_(options) {}
 
-  /// Error: an option that is none.
+  /// Error: an option that is invalid.
   base::Status examine() {
     const auto secret = io::Secret::load_if_any(options_.secret);
     if (!secret) return base::fail(secret.error());
@@ -89,7 +89,7 @@ class Doctor {
     findings_.add("GPU", gpu ? Verdict::good : Verdict::absent,
                   gpu ? gpu->about : gpu.error().text);
     rlimit files{};
-    getrlimit(RLIMIT_NOFILE, &files);  // a peer raises its limit to the most that it may
+    getrlimit(RLIMIT_NOFILE, &files);  // a peer raises its limit to the maximum
     if (files.rlim_max < kFilesWanted) {
       findings_.wrong("open files", {base::ErrorCode::network,
                                      fmt::format("at most {}: raise the limit to {} (ulimit -Hn)",
@@ -126,11 +126,11 @@ class Doctor {
                   lan ? "announcements of --lan come back" : lan.error().text);
   }
 
-  /// What the router maps.
+  /// The router's mappings.
   std::vector<base::IpPort> router() {
     if (!options_.port_mapping) return {};
     const auto mapped = io::check_port_mapping(options_.listen, io::kOwnProgram);
-    if (!mapped) return {};  // it cannot listen, which was said
+    if (!mapped) return {};  // it cannot listen, which was reported
     const bool lets_in = std::ranges::any_of(
         mapped->outer, [](const base::IpPort& outer) { return outer.ip.is_global(); });
     findings_.add("router", lets_in ? Verdict::good : Verdict::absent, mapped->text);

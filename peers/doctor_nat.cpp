@@ -11,16 +11,17 @@
 namespace starling::peers {
 namespace {
 
-/// What lets others dial this machine, as an end of a sentence. `mapped`: what the router maps.
+/// The advice on how others can dial this machine, as an end of a sentence. `mapped`: the router's
+/// mappings.
 std::string advice(const io::Nat& nat, std::span<const base::IpPort> mapped) {
   const std::span<const io::Nat> nats(&nat, 1);
   for (const base::IpPort& outer : mapped) {
     if (outer.ip.is_v4() != nat.seen.observed.ip.is_v4()) continue;
-    if (io::is_behind_another(outer, nats)) return {};  // of which a finding of its own tells
+    if (io::is_behind_another(outer, nats)) return {};  // a separate finding reports that
     return "; by the router's mapping others dial this machine";
   }
   return "; to be dialed, forward the port in the router to this machine (--announce names it "
-         "where its outer port is another one)";
+         "if its outer port is a different one)";
 }
 
 std::string kind_text(const io::Nat& nat, std::span<const base::IpPort> mapped) {
@@ -58,7 +59,7 @@ void add_kind(const io::Nat& nat, std::span<const base::IpPort> mapped, Findings
   findings.add("NAT", Verdict::good, kind_text(nat, mapped));
 }
 
-/// Where a peer sees the proxy through which it was dialed.
+/// The address at which a peer sees the proxy through which it was dialed.
 void add_proxy(std::span<const io::Greeting> greetings, Findings& findings) {
   const auto proxied = std::ranges::find_if(greetings, [](const io::Greeting& greeting) {
     return greeting.observed && !greeting.sighting;
@@ -97,7 +98,7 @@ void find_nat(std::span<const io::Greeting> greetings, std::span<const base::IpP
                     "address is {}, {}. The mapping does not help; ask the provider for an address "
                     "of the internet, or use IPv6. Until then this machine dials others",
                     outer.ip.text(),
-                    outer.ip.is_global() ? "but others see another one"
+                    outer.ip.is_global() ? "but others see a different one"
                                          : "which is not an internet address"));
   }
 }

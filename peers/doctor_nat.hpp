@@ -1,4 +1,4 @@
-// doctor: how others see this machine, and what a router makes of its connections.
+// doctor: how others see this machine, and what a router does to its connections.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace starling::peers {
 
-/// `greetings`: of the peers that were dialed; `mapped`: what the router maps.
+/// `greetings`: of the peers that were dialed; `mapped`: the router's mappings.
 void find_nat(std::span<const io::Greeting> greetings, std::span<const base::IpPort> mapped,
               Findings& findings);
 

@@ -29,7 +29,7 @@ void add_reach(const nlohmann::json& status, Findings& findings) {
         "reach", Verdict::absent,
         fmt::format("{} dials only: no member could dial it{}. Let TCP port {} through the "
                     "firewall, or forward it in the router to that machine (--announce names it "
-                    "where its outer port is another one)",
+                    "if its outer port is a different one)",
                     name, at, address ? address->port : 0));
   }
   findings.add("reach", Verdict::absent,
@@ -46,7 +46,7 @@ void add_mapping(const nlohmann::json& mapping, Findings& findings) {
 }
 
 void add_relays(const nlohmann::json& status, const nlohmann::json& links, Findings& findings) {
-  std::map<std::string, std::string> names;  // of the links' other ends, by the relay
+  std::map<std::string, std::string> names;  // names of the links' other ends, by relay
   for (const auto& link : links) {
     if (link.at("via").is_null()) continue;
     std::string& of_relay = names[shown(link.at("via"))];
@@ -57,7 +57,7 @@ void add_relays(const nlohmann::json& status, const nlohmann::json& links, Findi
                  fmt::format("links with {} go through {}", others, relay));
   }
   if (names.empty()) {
-    findings.add("relays", Verdict::absent, "no link of this peer goes through another one");
+    findings.add("relays", Verdict::absent, "no link of this peer goes through another peer");
   }
   if (const auto circuits = status.at("circuits_relayed").get<std::uint64_t>(); circuits > 0) {
     findings.add("relays", Verdict::good, "it relays " + circuits_text(circuits));

@@ -1,4 +1,4 @@
-// doctor: how a running peer is reached, as it found out itself.
+// doctor: how others reach a running peer, by its own findings.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace starling::peers {
 
-/// `peer`: as find_control() has it. Error (usage): it names none. One that does not answer is a
-/// finding.
+/// `peer`: as in find_control(). Error (usage): it does not name a peer. A peer that does not
+/// answer is a finding.
 [[nodiscard]] base::Status find_reach(const std::string& peer, Findings& findings);
 
 }  // namespace starling::peers

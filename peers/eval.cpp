@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 /// Figures over the whole test set.
 struct Figures {
-  std::optional<double> accuracy;  ///< where samples have labels
+  std::optional<double> accuracy;  ///< if samples have labels
   double loss = 0;
   std::optional<report::LanguageQuality> language;
 };

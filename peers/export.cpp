@@ -18,8 +18,8 @@ namespace {
 using base::ErrorCode;
 using base::fail;
 
-/// All tensors of a file as views of `values`, which they fill, and PyTorch's counters beside
-/// batch norms as views of `steps`.
+/// All tensors of a file as views of `values`, which they fill, and PyTorch's counters of batch
+/// norms as views of `steps`.
 base::Result<std::vector<train::TensorView>> views_of(const train::TensorFile& file,
                                                       std::vector<float>& values,
                                                       const std::array<std::int64_t, 1>& steps) {
@@ -48,10 +48,10 @@ base::Status write(const std::string& path, const std::vector<train::TensorView>
   return base::replace_file(path, train::safetensors_parts(header, tensors));
 }
 
-/// Of a run that a peer trained, or a program that embeds one. Empty where the run file can no
-/// longer be read, which it says: the weights do not depend on it.
+/// The name of a run that a peer, or a program with an embedded peer, trained. Empty, with a note,
+/// if the run file can no longer be read: the weights do not depend on it.
 std::string run_name(const std::string& run_file) {
-  std::vector<std::string> notes;  // of keys that say nothing of the name
+  std::vector<std::string> notes;  // about keys that do not concern the name
   const auto own = runfile::read_run_file(run_file, {}, false, &notes);
   if (own) return own->run.name;
   const auto embedded = runfile::read_run_file(run_file, {}, true, &notes);

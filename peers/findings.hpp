@@ -1,4 +1,4 @@
-// What `starling doctor` finds.
+// The findings of `starling doctor`.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace starling::peers {
 
-/// What a check came to. Only what is wrong counts against the machine.
+/// The result of a check. Only `wrong` counts against the machine.
 enum class Verdict : std::uint8_t { good, absent, wrong };
 
 struct Finding {
   std::string what;
   Verdict verdict = Verdict::good;
   std::string text;
-  int exit_code = 0;  ///< of what is wrong
+  int exit_code = 0;  ///< of the faults found
 };
 
 class Findings {

@@ -1,4 +1,4 @@
-// join: a peer of a swarm whose run file is not here yet.
+// join: a peer of a swarm whose run file is not yet here.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using base::fail;
 
-/// Kept here for the next start, when whoever handed it out may be gone: below runs/, by the run.
+/// Kept here for the next start, when the peer that handed it out may be gone: below runs/, by run.
 constexpr const char* kFolder = "runs/joined";
 
 base::Status store(const std::string& path, const std::string& text) {
@@ -30,7 +30,7 @@ base::Status store(const std::string& path, const std::string& text) {
   return base::replace_file(path, text);
 }
 
-/// The run file, if its links are as the invite has them.
+/// The run file, if its links have the invite's security mode.
 base::Result<runfile::RunFile> as_invited(base::Result<runfile::RunFile> run_file,
                                           const std::string& name, const runfile::Invite& invite) {
   if (!run_file || run_file->security == invite.security) return run_file;
@@ -60,8 +60,8 @@ base::Result<runfile::RunFile> obtain(const runfile::Invite& invite, const std::
   return run_file;
 }
 
-/// Files of this machine that the swarm's run file, which is at `path`, names are read only if the
-/// user says so, too.
+/// The swarm's run file at `path` may name files of this machine; these are read only if the user
+/// says so, too.
 base::Status check_trust(const runfile::RunFile& run_file, const std::string& path,
                          const std::vector<std::string>& set) {
   std::string missing;

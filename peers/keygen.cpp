@@ -14,7 +14,7 @@ int run_keygen(const KeygenOptions& options) {
   }
   fmt::print(
       "{}: a new secret. With --set security.secret=FILE, or so in the run file, a peer links "
-      "with those alone that have the same.\n",
+      "only with peers that have the same one.\n",
       options.out);
   return 0;
 }

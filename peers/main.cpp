@@ -1,4 +1,4 @@
-// The command line of `starling`: the only file that includes CLI11, which costs seconds to
+// The command line of `starling`. This is the only file that includes CLI11, which takes seconds to
 // compile.
 #include <algorithm>
 #include <cstdint>
@@ -32,7 +32,7 @@ constexpr int kUsageExit = 2;
 constexpr char kAbout[] = "peers that train one model together, with nobody in charge";
 constexpr double kRelayLimitMin = 0.01;  ///< Mbit/s
 
-/// CLI::Range with bounds that NaN is not within.
+/// CLI::Range with bounds that exclude NaN.
 CLI::Validator number_from(double min, double max) {
   const auto wrong = [min, max](const std::string& text) {
     const auto value = starling::base::parse_number<double>(text);
@@ -42,7 +42,7 @@ CLI::Validator number_from(double min, double max) {
   return {wrong, fmt::format("in [{} - {}]", min, max)};
 }
 
-/// A whole number that `Number` holds: CLI11 reads -1 as the largest one.
+/// A whole number that fits `Number`: CLI11 reads -1 as the largest one.
 template <class Number>
 CLI::Validator whole_number() {
   const auto wrong = [](const std::string& text) {
@@ -53,7 +53,7 @@ CLI::Validator whole_number() {
   return {wrong, ""};
 }
 
-/// An option, with the name of its argument, or an argument that stands alone.
+/// An option, with the name of its argument, or a positional argument.
 template <class Value>
 CLI::Option* add(CLI::App& command, const char* names, const char* argument, Value& value,
                  const char* help) {
@@ -70,10 +70,10 @@ void add_set(CLI::App& command, std::vector<std::string>& set) {
 void add_proxy(CLI::App& command, std::string& proxy) {
   add(command, "--proxy", "URL", proxy,
       "Dial others through this proxy, socks5:// or http:// (default: https_proxy "
-      "or all_proxy, but for no_proxy, in the environment)");
+      "or all_proxy, except for no_proxy, in the environment)");
 }
 
-/// How a peer reaches others and is reached, whatever it does.
+/// How a peer reaches others and is reached: for any kind of peer.
 CLI::Option* add_links(CLI::App& command, starling::runtime::Options& options) {
   add(command, "--join", "ADDRESS", options.join,
       "Address host:port of any peer of the swarm (repeatable)")
@@ -81,7 +81,7 @@ CLI::Option* add_links(CLI::App& command, starling::runtime::Options& options) {
   auto* listen =
       add(command, "--listen", "ADDRESS", options.listen,
           "Address to listen on, as :7000 (all addresses of this machine, IPv4 and IPv6), "
-          "0.0.0.0:7000 (IPv4 alone) or [2001:db8::1]:7000; port 0: any free one");
+          "0.0.0.0:7000 (IPv4 only) or [2001:db8::1]:7000; port 0: any free one");
   add_proxy(command, options.proxy);
   command.add_flag("!--no-port-mapping", options.port_mapping,
                    "Do not ask the router to let others in (PCP, NAT-PMP, UPnP)");
@@ -90,15 +90,15 @@ CLI::Option* add_links(CLI::App& command, starling::runtime::Options& options) {
       "or a router's that passes the port on (repeatable)")
       ->allow_extra_args(false);
   add(command, "--http", "ADDRESS", options.http,
-      "Address of the page, /metrics and commands such as `starling status`; whoever "
-      "reaches it may read them")
+      "Address of the page, /metrics and commands such as `starling status`; anyone who "
+      "can reach it may read them")
       ->capture_default_str();
   add(command, "--name", "NAME", options.name,
-      "Name of this peer (default: that of the host, with a number where others run)");
+      "Name of this peer (default: the host's, with a number if other peers run here)");
   return listen;
 }
 
-/// How a peer is run, whatever it trains.
+/// How a peer is run: for any training.
 void add_peer(CLI::App& command, UpOptions& options) {
   add_links(command, options.peer)->capture_default_str();
   command.add_flag("--lan", options.peer.lan,
@@ -122,7 +122,7 @@ void add_join(CLI::App& app, JoinOptions& options, int& code) {
   auto* join = app.add_subcommand(
       "join", "Run one peer of a swarm that hands out its run file; started again, it goes on");
   add(*join, "invite", "INVITE", options.invite,
-      "What `starling up` printed there, or `starling invite`")
+      "The invite that `starling up` or `starling invite` printed there")
       ->required();
   add(*join, "--secret", kFileArgument, options.secret,
       "File with the swarm's secret, if it has one");
@@ -138,12 +138,12 @@ void add_relay(CLI::App& app, RelayOptions& options, int& code) {
   add(*relay, "--dir", kFolderArgument, options.peer.dir,
       "Folder of this relay (default: runs/relay/<name>)");
   add(*relay, "--invite", "INVITE", options.invite,
-      "Serve the run of this invite alone (default: that of the first peer that "
+      "Serve only the run of this invite (default: that of the first peer that "
       "comes, until all are gone)");
   add(*relay, "--secret", kFileArgument, options.relay.secret,
-      "File with the swarm's secret: nobody else is let in");
+      "File with the swarm's secret: only peers with it are let in");
   add(*relay, "--circuits", "N", options.relay.relay.circuits,
-      "Pairs of peers that it passes bytes on for at once")
+      "Pairs of peers that it relays for at once")
       ->check(CLI::Range(std::size_t{1}, starling::reach::kCircuitsMax))
       ->capture_default_str();
   add(*relay, "--limit", "MBITS", options.relay.relay.limit, "Mbit/s for all of them together")
@@ -155,8 +155,8 @@ void add_relay(CLI::App& app, RelayOptions& options, int& code) {
 void add_swarm(CLI::App& app, SwarmOptions& options, int& code) {
   auto* swarm = app.add_subcommand(
       "swarm",
-      "Run N local peers with one live table. They share out the cores: train.threads and "
-      "swarm.wait_for are theirs to decide, but for --set");
+      "Run N local peers with one live table. They share the cores: they choose train.threads "
+      "and swarm.wait_for, unless --set does");
   add(*swarm, "run_file", kFileArgument, options.run_file, "Run file (TOML)")->required();
   add(*swarm, "-n,--peers", "N", options.peers, "Number of peers")
       ->check(CLI::Range(1, 64))
@@ -173,10 +173,10 @@ void add_swarm(CLI::App& app, SwarmOptions& options, int& code) {
 
 void add_queries(CLI::App& app, QueryOptions& options, int& code) {
   const std::pair<const char*, const char*> queries[] = {
-      {"status", "What a running peer is doing"},
-      {"members", "Who is in the swarm, as a running peer knows it"},
-      {"links", "The links of a running peer"},
-      {"invite", "What to type on another machine to join the swarm of a running peer"},
+      {"status", "Show what a running peer is doing"},
+      {"members", "Show who is in the swarm, as a running peer knows it"},
+      {"links", "Show the links of a running peer"},
+      {"invite", "Print the command by which another machine joins a running peer's swarm"},
       {"leave", "Ask a running peer to save, say goodbye and end"},
       {"checkpoint", "Ask a running peer to save a checkpoint now"}};
   for (const auto& [name, text] : queries) {
@@ -226,7 +226,7 @@ void add_eval(CLI::App& app, EvalOptions& options, int& code) {
 void add_sample(CLI::App& app, SampleOptions& options, int& code) {
   auto* sample = app.add_subcommand("sample", "Write text from a language model");
   add_checkpoint(*sample, options.checkpoint);
-  add(*sample, "--prompt", "TEXT", options.prompt, "What the text begins with");
+  add(*sample, "--prompt", "TEXT", options.prompt, "Beginning of the text");
   add(*sample, "--tokens", "N", options.tokens, "How many tokens are added")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
@@ -234,7 +234,7 @@ void add_sample(CLI::App& app, SampleOptions& options, int& code) {
       "Below 1: likely tokens come more often; 0: always the likeliest")
       ->check(number_from(0, 100))
       ->capture_default_str();
-  add(*sample, "--top-k", "N", options.top_k, "Only so many of the likeliest tokens; 0: all")
+  add(*sample, "--top-k", "N", options.top_k, "Only this many of the likeliest tokens; 0: all")
       ->check(whole_number<std::uint32_t>())
       ->capture_default_str();
   add(*sample, "--seed", "N", options.seed, "Another seed, another text")
@@ -257,8 +257,8 @@ void add_sim(CLI::App& app, SimOptions& options, int& code) {
   add(*sim, "scenario", kFileArgument, options.scenario,
       "Scenario (TOML), or 'random': drawn from the seed");
   add(*sim, "--judge", kFileArgument, options.judge,
-      "In place of a scenario: say the verdict on a run of scenarios/run, by its log");
-  add(*sim, "--seed", "N", options.seed, "Seed in place of the scenario's")
+      "Instead of a scenario: print the verdict on a run of scenarios/run, from its log");
+  add(*sim, "--seed", "N", options.seed, "Seed instead of the scenario's")
       ->check(whole_number<std::uint64_t>());
   add(*sim, "--seeds", "A..B", options.seeds, "A..B: once with each of these seeds");
   add_set(*sim, options.set);
@@ -315,7 +315,7 @@ void add_doctor(CLI::App& app, DoctorOptions& options, int& code) {
 }
 
 void add_keygen(CLI::App& app, KeygenOptions& options, int& code) {
-  auto* keygen = app.add_subcommand("keygen", "Make a secret that alone lets peers into a swarm");
+  auto* keygen = app.add_subcommand("keygen", "Make a secret that peers need to enter a swarm");
   add(*keygen, "file", kFileArgument, options.out, "The file to write, for security.secret")
       ->required();
   keygen->callback([&options, &code] { code = run_keygen(options); });
@@ -366,7 +366,7 @@ void add_bench(CLI::App& app, BenchOptions& options, int& code) {
   bench->callback([bench, &options, &code] { code = run_bench(*bench, options); });
 }
 
-/// Of the peer's own process, not for people.
+/// Used by the peer's own process, not by people.
 void add_map_port(CLI::App& app, std::string& listen, int& code) {
   auto* command = app.add_subcommand("map-port", "Keep a port mapped on the router");
   command->group("");
@@ -376,7 +376,7 @@ void add_map_port(CLI::App& app, std::string& listen, int& code) {
 
 // --- the table of the command line ---
 
-/// What stands between two brackets in a text, or nothing.
+/// The text between two brackets, or nothing.
 std::string between(const std::string& text, char open, char close) {
   const auto first = text.find(open);
   const auto last = text.find(close);
@@ -393,7 +393,7 @@ std::vector<std::string> names_of(const CLI::Option& option) {
   return names;
 }
 
-/// CLI11 has an argument's name and what its validators say in one text: "N:INT in [1 - 64]".
+/// CLI11 has an argument's name and its validators' descriptions in one text: "N:INT in [1 - 64]".
 Option option_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   std::string range = between(type, '[', ']');
@@ -430,7 +430,7 @@ void print_table(const CLI::App& app, const std::string& form) {
   std::fputs(text.c_str(), stdout);
 }
 
-/// Of the build, not for people: what is installed beside the program.
+/// Used by the build, not by people: files installed with the program.
 void add_describe(CLI::App& app, std::string& form) {
   auto* command = app.add_subcommand("describe", "Print the table of commands in another form");
   command->group("");
@@ -440,8 +440,7 @@ void add_describe(CLI::App& app, std::string& form) {
   command->callback([&app, &form] { print_table(app, form); });
 }
 
-/// The name of a command as it is typed, with its own command if it has one: "starling data
-/// encode".
+/// The name of a command as typed, with its subcommand if it has one: "starling data encode".
 std::pair<const CLI::App*, std::string> chosen_in(const CLI::App& app) {
   const CLI::App* chosen = &app;
   std::string name = "starling";
@@ -452,7 +451,7 @@ std::pair<const CLI::App*, std::string> chosen_in(const CLI::App& app) {
   return {chosen, name};
 }
 
-/// What is wrong with the arguments that a command does not know.
+/// Why a command rejects the arguments that it does not know.
 std::string about_unknown(const CLI::App& command, const std::vector<std::string>& unknown) {
   const auto is_option = [](const std::string& text) { return text.starts_with('-'); };
   const auto option = std::ranges::find_if(unknown, is_option);
@@ -538,7 +537,7 @@ int run(int argc, char** argv) {
   return code;
 }
 
-/// The exit code, once all that was printed has been taken: by a full disk it is not.
+/// The exit code, after all printed output has been written: a full disk does not take it.
 int finish(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   std::fputs("starling: what it printed could not be written (is the disk full?)\n", stderr);
@@ -552,7 +551,7 @@ int main(int argc, char** argv) {
   take_bus_errors();
   try {
     return finish(run(argc, argv));
-  } catch (const std::exception& error) {  // no memory, above all
+  } catch (const std::exception& error) {  // mostly out of memory
     std::fprintf(stderr, "starling: %s\n", error.what());
     return kFailedExit;
   }

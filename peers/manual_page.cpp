@@ -8,7 +8,7 @@
 namespace starling::peers {
 namespace {
 
-/// Text for roff: what is in `backticks` is bold, as what a person types is everywhere.
+/// Text for roff: `backticks` make text bold, as is everything that a person types.
 std::string roff(std::string_view text) {
   std::string out;
   bool bold = false;
@@ -54,7 +54,7 @@ std::string entry(const Option& option) {
   return fmt::format(".TP\n{}\n{}\n", head(option), about(option));
 }
 
-/// A command with those that it has itself: "data encode [options] texts ...".
+/// A command with its subcommands: "data encode [options] texts ...".
 std::string section(const Command& command, const std::string& parent) {
   const std::string name = parent + command.name;
   std::string usage = bold(name);
@@ -62,7 +62,7 @@ std::string section(const Command& command, const std::string& parent) {
   usage += " [" + italic("options") + "]";
   std::string entries;
   for (const Option& option : command.options) {
-    if (option.asks_for_help()) continue;  // said once for all
+    if (option.asks_for_help()) continue;  // described once for all
     if (option.stands_alone()) usage += " " + head(option);
     entries += entry(option);
   }
@@ -100,7 +100,7 @@ constexpr std::string_view kDescription =
     "One Ctrl-C saves a checkpoint and leaves, a second one stops at once.\n";
 constexpr std::string_view kFiles =
     ".SH FILES\n.TP\n\\fIruns/RUN/PEER/\\fR\n"
-    "What a peer leaves behind: its run file, checkpoints, log, metrics and summary, and "
+    "Files that a peer leaves: its run file, checkpoints, log, metrics and summary, and "
     "\\fIkey.pem\\fR, which is its identity.\n";
 
 }  // namespace

@@ -37,7 +37,7 @@ std::string reach_text(const Json& status) {
   return reach + " at " + shown(status.at("outer_address"));
 }
 
-/// What a peer that trains has come to. `line` takes a name and a value.
+/// How far a training peer has come. `line` takes a name and a value.
 template <class Line>
 void add_training(const Json& status, const Line& line) {
   line("progress", fmt::format("{} ({} of {} samples)", percent(status.at("progress")),
@@ -111,7 +111,7 @@ std::string links_text(const Json& links) {
       fmt::format("{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {:<8} {}\n",
                   "name", "id", "state", "exchange", "drift", "density", "Mbit/s", "rtt ms", "sent",
                   "received", "carrier", "address");
-  std::map<std::string, std::string> reasons;  // why links do not go over UCX, and whose
+  std::map<std::string, std::string> reasons;  // why links do not use UCX, and which
   for (const Json& link : links) {
     text += fmt::format(
         "{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {:<8} {}\n",
@@ -146,7 +146,7 @@ std::string invite_text(const Json& invite) {
                      invite.at("secret").get<bool>() ? " --secret FILE" : "");
 }
 
-/// What is printed of a reply; nothing where it is not what a peer answers.
+/// The text printed for a reply; nothing if a peer would not answer so.
 std::optional<std::string> text_of(const QueryOptions& options, const std::string& reply) {
   const std::string& what = options.what;
   const Json json = Json::parse(reply, nullptr, false);

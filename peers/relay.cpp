@@ -1,4 +1,4 @@
-// starling relay: a member without a replica, over which others reach each other.
+// starling relay: a member without a replica, through which others reach each other.
 #include "runtime/relay.hpp"
 
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 using base::fail;
 
-/// The run that it serves, and where that is looked for.
+/// The run that it serves, and the addresses at which it is looked for.
 base::Status take_invite(RelayOptions& options) {
   if (options.invite.empty()) return {};
   auto invite = runfile::parse_invite(options.invite);
@@ -43,14 +43,14 @@ void print_start(const runtime::Relay& relay, bool secret) {
   std::fflush(stdout);
 }
 
-/// One run after the other, until a person ends it.
+/// Serves one run after the other, until a person ends it.
 base::Status relay_runs(RelayOptions options) {
   if (auto taken = take_invite(options); !taken) return taken;
   options.peer.port_mapper = io::kOwnProgram;
   for (bool first = true;; first = false) {
     auto relay = runtime::Relay::open(options.relay, options.peer);
     if (!relay) return fail(relay.error());
-    // The next run finds it where this one did.
+    // The next run finds the relay at the same address.
     options.peer.listen = (*relay)->listens();
     options.peer.http = (*relay)->http_address();
     options.peer.name = (*relay)->name();

@@ -1,4 +1,4 @@
-// What a running peer answers, as text for people.
+// The replies of a running peer, as text for people.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace starling::peers {
 
-/// What a peer says of itself and of others, whose names and addresses are theirs to choose.
+/// Text that a peer says about itself and others, whose names and addresses are theirs to choose.
 inline std::string shown(const std::string& theirs) {
   return base::printable(theirs, wire::kAddressMax);
 }
@@ -23,7 +23,7 @@ inline std::string circuits_text(std::uint64_t circuits) {
   return fmt::format("{} circuit{} for others", circuits, circuits == 1 ? "" : "s");
 }
 
-/// Why a reply is passed over that cannot be read.
+/// The reason for ignoring an unreadable reply.
 inline constexpr char kNoReply[] =
     "the reply is not what a peer answers; is it of another version?";
 

@@ -26,15 +26,15 @@ namespace {
 using base::ErrorCode;
 using base::fail;
 
-/// What stands before a text without prompt.
+/// The text before a sample without a prompt.
 constexpr std::string_view kBeginning = "\n";
 
-/// A language model that goes on with what was said.
+/// A language model that continues a text.
 class Speaker {
  public:
   [[nodiscard]] static base::Result<Speaker> open(const runtime::CheckpointOptions& options);
 
-  /// What follows the text so far; it is part of the text from then on.
+  /// The next piece of the text; it becomes part of the text.
   [[nodiscard]] base::Result<std::string_view> next(model::TokenSampler& sampler);
   void hear(std::string_view text);
 
@@ -53,10 +53,10 @@ class Speaker {
   data::Vocabulary vocabulary_;
   train::Weights weights_;
   std::unique_ptr<compute::Program> program_;
-  compute::Resident* resident_;  ///< that has the parameters; null: they come with each call
+  compute::Resident* resident_;  ///< holds the parameters; null: they come with each call
   std::size_t context_;          ///< tokens that it sees at once
   std::size_t classes_;
-  std::vector<std::int32_t> text_;  ///< its end, at most `context_` tokens
+  std::vector<std::int32_t> text_;  ///< the last `context_` tokens at most
 };
 
 base::Result<Speaker> Speaker::open(const runtime::CheckpointOptions& options) {
@@ -73,7 +73,7 @@ base::Result<Speaker> Speaker::open(const runtime::CheckpointOptions& options) {
   }
   auto vocabulary = data::load_vocabulary(run_file->data);
   if (!vocabulary) return fail(vocabulary.error());
-  // Of the data only the vocabulary: the text that it was trained on may be elsewhere.
+  // Of the data, only the vocabulary is used: the text that it was trained on may be elsewhere.
   const model::InputOutput in_out{
       .input = {context}, .vocabulary = vocabulary->size(), .outputs = vocabulary->size()};
   const auto model = model::build(run_file->model, in_out);
@@ -102,7 +102,7 @@ void Speaker::hear(std::string_view text) {
 
 base::Result<std::string_view> Speaker::next(model::TokenSampler& sampler) {
   std::vector<std::int32_t> tokens = text_;
-  tokens.resize(context_);  // what comes later has no influence on what came before
+  tokens.resize(context_);  // later tokens have no influence on earlier ones
   const compute::Batch batch{.samples = {}, .tokens = tokens, .labels = {}, .targets = {}};
   const auto outputs = resident_ != nullptr
                            ? resident_->outputs(weights_.buffers, batch)

@@ -36,18 +36,18 @@
 namespace starling::peers {
 namespace {
 
-/// In place of a file: the scenario is drawn from the seed.
+/// Instead of a file: the scenario is drawn from the seed.
 constexpr const char* kRandom = "random";
 constexpr std::uint64_t kSeedsMax = 100'000'000;
-/// From so many peers on memory is what the simulator waits for.
+/// With this many peers or more, the simulator waits mostly for memory.
 constexpr std::size_t kManyPeers = 256;
-/// Of so many seeds one runs twice, and must do the same.
+/// One of this many seeds runs twice, and must do the same.
 constexpr std::uint64_t kTwiceEvery = 100;
 
-/// An assertion ends the process: what a signal handler can say then is prepared before each run.
+/// An assertion ends the process: the text for the signal handler is prepared before each run.
 char last_words[4096];
 
-/// The command that runs a seed again and says what happened.
+/// The command that runs a seed again and prints its events.
 std::string again(const SimOptions& options, std::uint64_t seed) {
   std::string command = fmt::format("{} {} --seed {} --trace{}", options.program,
                                     runfile::shell_word(options.scenario), seed, options.more);
@@ -123,8 +123,8 @@ base::Result<sim::Plan> load(const SimOptions& options, std::optional<std::uint6
   return sim::make_plan(std::move(*scenario), seed);
 }
 
-/// What kind of failure a scenario comes to, in a process of its own: another than what is looked
-/// for may be an assertion, which ends it.
+/// The kind of a scenario's failure, found in a separate process: a failure other than the wanted
+/// one may be an assertion, which ends the process.
 std::string kind_of_failure(const sim::Scenario& scenario, std::uint64_t seed) {
   int ends[2];
   if (pipe(ends) != 0) return {};
@@ -149,12 +149,12 @@ std::string kind_of_failure(const sim::Scenario& scenario, std::uint64_t seed) {
   return kind;
 }
 
-/// Drops the faults that are not needed for this kind of failure and writes what is left to a file.
+/// Drops the faults that this kind of failure does not need, and writes the rest to a file.
 void write_regression(const sim::Plan& plan, const std::string& folder) {
   const auto kind_of = [&](const sim::Scenario& scenario) {
     return kind_of_failure(scenario, plan.seed);
   };
-  // What does not fail alone, as two runs that were not the same, is left as it is.
+  // A scenario that does not fail alone, as when two runs differed, is left as it is.
   sim::Scenario scenario = plan.scenario;
   if (const std::string kind = kind_of(scenario); !kind.empty()) {
     scenario = sim::shrink(std::move(scenario),
@@ -168,7 +168,7 @@ void write_regression(const sim::Plan& plan, const std::string& folder) {
                written ? ("written: " + path).c_str() : written.error().text.c_str());
 }
 
-/// How often each rare branch was taken, as a member of the JSON; empty where there are none.
+/// How often each rare branch was taken, as a member of the JSON; empty if there are none.
 std::string json_of_rare() {
   std::string json;
   for (const auto& [name, times] : base::simulated::rare_taken()) {
@@ -177,7 +177,7 @@ std::string json_of_rare() {
   return json.empty() ? json : fmt::format(R"(, "rare_taken": {{{}}})", json);
 }
 
-/// What cannot be done together would be left out silently, or mixed on stdout.
+/// Rejects options that would be ignored together, or mix their output on stdout.
 base::Status check_options(const SimOptions& options) {
   const auto refuse = [](std::string_view a, std::string_view b) {
     return base::fail(base::ErrorCode::usage, "{} and {} do not go together: leave one out", a, b);
@@ -205,14 +205,14 @@ base::Status check_options(const SimOptions& options) {
   return {};
 }
 
-/// Before a simulation that may take long: whether its report will find a place.
+/// Checks, before a simulation that may take long, that its report can be written.
 base::Status check_place(const std::string& json) {
   if (json.empty() || json == "-") return {};
   return base::check_replaceable(json);
 }
 
-/// Real peers are started by what this prints: unlike a simulation, nobody else would look at their
-/// run file before.
+/// This output is used to start real peers: unlike a simulation, nobody else would check their run
+/// file before.
 int print_plan(const sim::Plan& plan) {
   const sim::Scenario& scenario = plan.scenario;
   if (!scenario.run_file.empty()) {
@@ -223,7 +223,7 @@ int print_plan(const sim::Plan& plan) {
   return 0;
 }
 
-/// Says the verdict on a run with real peers.
+/// Prints the verdict on a run with real peers.
 int judge(const SimOptions& options) {
   const auto log = sim::read_observations(options.judge);
   if (!log) return complain("sim", log.error());
@@ -250,7 +250,7 @@ int run_seeds(const SimOptions& options) {
   std::optional<std::uint64_t> first;
   double peer_seconds = 0;
   const double before = core_seconds();
-  // Counted from the first: the last seed may be the largest number that there is.
+  // Counted from the first: the last seed may be the largest possible number.
   for (std::uint64_t i = 0; i <= seeds->second - seeds->first; ++i) {
     const std::uint64_t seed = seeds->first + i;
     const auto plan = load(options, seed);

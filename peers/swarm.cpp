@@ -49,25 +49,26 @@ using base::fail;
 using Json = nlohmann::json;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::string_view kPeerPrefix = "peer-";  ///< of the names of peers and their folders
+constexpr std::string_view kPeerPrefix = "peer-";  ///< of the names of peers and of their folders
 constexpr auto kPoll = std::chrono::milliseconds(20);
 constexpr auto kAskEvery = std::chrono::milliseconds(1000);
-constexpr std::streamoff kSaidMax = 1 << 16;  ///< bytes of a peer's output that are shown
+constexpr std::streamoff kSaidMax = 1 << 16;  ///< shown bytes of a peer's output
 constexpr int kStoppedExit = 130;             ///< of a peer that was interrupted twice
-constexpr double kSlowStart = 5;  ///< seconds after which it is said what a start waits for
+constexpr double kSlowStart = 5;  ///< seconds after which the reason for a slow start is told
 
-/// What lines of a peer begin with that say why it ended.
+/// Beginnings of a peer's lines that say why it ended.
 constexpr std::array<std::string_view, 3> kErrorPrefixes{
     "starling: error: ", "starling up: ", "starling: internal error: "};
 
 volatile sig_atomic_t ctrl_cs = 0;     ///< how many SIGINTs came
-volatile sig_atomic_t terminated = 0;  ///< whether a SIGTERM or SIGHUP came, once or more often
+volatile sig_atomic_t terminated = 0;  ///< whether a SIGTERM or SIGHUP came, at least once
 
-/// How often the swarm was told to stop: at the second time its peers do so without saving. Two
-/// signals of different kinds are one, since they are not always taken in the order they came in.
+/// How often the swarm was told to stop: the second time, its peers stop without saving. Two
+/// signals of different kinds count as one, since they may be handled in another order than they
+/// came.
 int interrupts() { return std::max<int>({ctrl_cs, terminated}); }
 
-/// One child process and what it said last.
+/// One child process and its last report.
 struct Child {
   std::string name;
   std::string dir;
@@ -75,10 +76,11 @@ struct Child {
   std::optional<base::FileStamp> summary_before;  ///< of a former life
   bool goes_on = false;                           ///< from a checkpoint
   std::optional<int> status;                      ///< of waitpid, once it has ended
-  std::optional<report::PeerSummary> summary;     ///< that it has written in this life of it
+  std::optional<report::PeerSummary> summary;     ///< written in this life
   std::string control;
   report::PeerRow row;
-  /// Seconds of training and progress when it first said so: it may have gone on from a checkpoint.
+  /// Seconds of training and progress when it first told them: it may have continued from a
+  /// checkpoint.
   std::optional<std::pair<double, double>> began;
 };
 
@@ -119,7 +121,7 @@ base::Result<pid_t> start(const Child& child, const SwarmOptions& options, std::
     dup2(input_file, STDIN_FILENO);
     dup2(output_file, STDOUT_FILENO);
     dup2(output_file, STDERR_FILENO);
-    // A group of its own: Ctrl-C reaches it once, from watch(), and not from the terminal as well.
+    // Its own group: Ctrl-C reaches it once, from watch(), and not from the terminal as well.
     setpgid(0, 0);
     // A swarm that is killed leaves no peers behind.
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -153,7 +155,7 @@ bool was_stopped(const Child& child) {
   return interrupts() > 1 && has_failed(child) && WEXITSTATUS(*child.status) == kStoppedExit;
 }
 
-/// "failed", or by what a child was killed; empty for one that runs or ended well.
+/// "failed", or the signal that killed a child; empty for one that runs or ended well.
 std::string misfortune_of(const Child& child) {
   if (was_stopped(child)) return "was stopped";
   if (has_failed(child)) return "failed";
@@ -162,7 +164,7 @@ std::string misfortune_of(const Child& child) {
   return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
-/// Takes note of a child that has ended.
+/// Records that a child has ended.
 void reap(Child& child) {
   int status = 0;
   if (child.status || waitpid(child.pid, &status, WNOHANG) != child.pid) return;
@@ -176,7 +178,7 @@ void reap(Child& child) {
     row.state = WIFSIGNALED(status)  ? fmt::format("killed ({})", WTERMSIG(status))
                 : was_stopped(child) ? "stopped"
                                      : fmt::format("failed ({})", WEXITSTATUS(status));
-    // What its replica was like is no part of the swarm's means any more.
+    // Its replica no longer counts in the swarm's means.
     row.loss.reset();
     row.accuracy.reset();
     row.language.reset();
@@ -193,7 +195,8 @@ void reap(Child& child) {
   row.steps = summary->steps;
   row.bytes_sent = summary->bytes_sent.total;
   row.samples_per_second = speed;
-  // Who was done at once never said it. The summary counts samples of earlier starts, too.
+  // A child that was done at once never reported it. The summary also counts samples of earlier
+  // starts.
   if (speed == 0 && summary->seconds > 0 && !child.goes_on) {
     row.samples_per_second = static_cast<double>(summary->samples) / summary->seconds;
   }
@@ -203,7 +206,7 @@ std::optional<double> optional_number(const Json& value) {
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 
-/// Asks a child how it is; keeps what is known when it does not answer.
+/// Asks a child for its state; keeps the last known one if it does not answer.
 void refresh(Child& child) {
   if (child.status) return;
   if (child.control.empty()) {
@@ -237,19 +240,19 @@ void refresh(Child& child) {
   }
 }
 
-/// What a child has printed so far, or the last lines of it.
+/// The output of a child so far, or its last lines.
 std::string said_by(const Child& child) {
   std::ifstream output(child.dir + "/output.txt", std::ios::binary | std::ios::ate);
   const auto size = static_cast<std::streamoff>(output.tellg());
   const bool cut = size > kSaidMax;
   output.seekg(cut ? size - kSaidMax : 0);
   std::string said{std::istreambuf_iterator<char>(output), {}};
-  // The first line is not whole; an only one is better than nothing.
+  // The first line is incomplete; but a single one is better than nothing.
   if (const auto end = said.find('\n'); cut && end + 1 < said.size()) said.erase(0, end + 1);
   return said.empty() ? "nothing\n" : said;
 }
 
-/// ": " and the last line of it that tells of an error, if there is one.
+/// ": " and its last line about an error, if there is one.
 std::string last_error_of(const Child& child) {
   std::istringstream said(said_by(child));
   std::string last;
@@ -261,8 +264,8 @@ std::string last_error_of(const Child& child) {
   return last;
 }
 
-/// Waits until the first peer listens, so that the others have an address to join. From then on
-/// it is a peer like any other. That takes as long as to read its data through.
+/// Waits until the first peer listens, so that the others have an address to join. From then on it
+/// is a peer like any other. This takes as long as reading all of its data.
 base::Result<report::PeerFile> wait_for_first(Child& first) {
   const auto started = SteadyClock::now();
   bool told = false;
@@ -284,7 +287,7 @@ base::Result<report::PeerFile> wait_for_first(Child& first) {
               said_by(first));
 }
 
-/// Starts all; each but the first one joins there.
+/// Starts all; each except the first joins the first.
 base::Status start_all(std::vector<Child>& children, const SwarmOptions& options,
                        std::uint32_t threads, std::uint32_t wait_for) {
   std::string join;
@@ -302,25 +305,25 @@ base::Status start_all(std::vector<Child>& children, const SwarmOptions& options
   return {};
 }
 
-/// Or was not started.
+/// Or it was not started.
 bool has_ended(const Child& child) { return child.pid == 0 || child.status.has_value(); }
 
-/// Lets the peers that run save and leave.
+/// Asks the peers that run to save and leave.
 void interrupt(const std::vector<Child>& children) {
   for (const Child& child : children) {
     if (!has_ended(child)) kill(child.pid, SIGINT);
   }
 }
 
-/// Who stands still hears an interrupt when it goes on.
+/// A stopped peer hears an interrupt when it continues.
 void wake(const std::vector<Child>& children) {
   for (const Child& child : children) {
     if (!has_ended(child)) kill(child.pid, SIGCONT);
   }
 }
 
-/// Passes on the interrupts that came since `passed_on` of them, and takes note of who has ended:
-/// whether all have.
+/// Passes on the interrupts after the first `passed_on`, and records which children have ended.
+/// Returns whether all have.
 bool look_after(std::vector<Child>& children, int& passed_on) {
   for (; passed_on < interrupts(); ++passed_on) {
     interrupt(children);
@@ -332,7 +335,7 @@ bool look_after(std::vector<Child>& children, int& passed_on) {
   return std::ranges::all_of(children, has_ended);
 }
 
-/// Until all that were interrupted have ended.
+/// Waits until all interrupted peers have ended.
 void wait_for_all(std::vector<Child>& children) {
   int passed_on = interrupts();
   while (!look_after(children, passed_on)) std::this_thread::sleep_for(kPoll);
@@ -351,7 +354,7 @@ void watch(std::vector<Child>& children, report::TablePrinter& printer, const st
     if (SteadyClock::now() - asked >= kAskEvery) {
       asked = SteadyClock::now();
       for (Child& child : children) {
-        // One that stands still keeps each question waiting, an interrupt must not.
+        // A stopped peer makes each question wait; an interrupt must not wait.
         if (interrupts() > interrupts_passed_on) break;
         refresh(child);
       }
@@ -362,8 +365,8 @@ void watch(std::vector<Child>& children, report::TablePrinter& printer, const st
   printer.finish(snapshot());
 }
 
-/// kStoppedExit where a peer was stopped before it had saved; 0 if a peer got to the end; otherwise
-/// what the first failed one said.
+/// kStoppedExit if a peer was stopped before it had saved; 0 if a peer completed its run; otherwise
+/// the exit code of the first failed one.
 int exit_code_of(const std::vector<Child>& children) {
   if (std::ranges::any_of(children, was_stopped)) return kStoppedExit;
   int code = 0;
@@ -376,14 +379,14 @@ int exit_code_of(const std::vector<Child>& children) {
   return any_ended_well ? 0 : std::max(code, 1);
 }
 
-/// Whether a folder is one that a peer has made.
+/// Whether a peer has made this folder.
 bool is_of_a_peer(const std::string& dir) {
   std::error_code failed;
   return fs::exists(dir + "/" + report::kLockFile, failed);
 }
 
 /// Makes sure that no peer runs in the folders of a former swarm's peers, and deletes them if
-/// `anew`: none where one of that name is not a peer's, or where `dir` is a peer's itself.
+/// `anew`. Deletes none if one with such a name is not a peer's, or if `dir` itself is a peer's.
 base::Status take_over(const std::string& dir, bool anew) {
   std::vector<std::string> old;
   std::error_code failed;
@@ -469,17 +472,17 @@ void take_signals() {
   signal(SIGINT, [](int) { ctrl_cs = ctrl_cs + 1; });
   const auto terminate = [](int) { terminated = 1; };
   signal(SIGTERM, terminate);
-  // A closed terminal: the peers are in groups of their own, so it does not reach them. Under nohup
-  // it is to be ignored.
+  // A closed terminal: the peers are in their own groups, so the signal does not reach them. Under
+  // nohup it must be ignored.
   if (signal(SIGHUP, SIG_IGN) != SIG_IGN) signal(SIGHUP, terminate);
-  // Where whoever started this ignores it, children end without a trace.
+  // If the parent process ignores it, children end without a trace.
   signal(SIGCHLD, SIG_DFL);
-  // Who reads what it prints may end first, as `tee` does at a Ctrl-C.
+  // The reader of its output may end first, as `tee` does at a Ctrl-C.
   signal(SIGPIPE, SIG_IGN);
 }
 
-/// What the peers say of their runs, and how far their replicas are apart, where that can be had;
-/// tells which failed.
+/// The reports of the peers on their runs, and the distance of their replicas, if known; prints
+/// which ones failed.
 report::SwarmSummary summary_of(const std::vector<Child>& children, const std::string& run) {
   std::vector<report::PeerSummary> summaries;
   std::vector<std::string> ended;
@@ -489,7 +492,7 @@ report::SwarmSummary summary_of(const std::vector<Child>& children, const std::s
       say("{} {}{}\n", child.name, misfortune, was_stopped(child) ? "" : last_error_of(child));
     }
     if (!child.summary) continue;
-    // Who was done but could not save it has no checkpoint of the end to be compared.
+    // A peer that was done but could not save it has no final checkpoint to compare.
     if (child.summary->end == "done" && !has_failed(child)) {
       ended.push_back(child.dir);
       run_id = child.summary->run;
@@ -532,12 +535,12 @@ base::Result<int> run(const SwarmOptions& options) {
     const int code = complain("swarm", started.error());
     const Child& first = children.front();
     const bool did_not_start = has_failed(first);
-    // Those that were started save now; when this process ends, they are killed.
+    // The started peers save now; when this process ends, they are killed.
     interrupt(children);
     wait_for_all(children);
     if (did_not_start) return WEXITSTATUS(*first.status);
     if (std::ranges::any_of(children, was_stopped)) return kStoppedExit;
-    return interrupts() > 0 ? 0 : code;  // it was asked to leave, and had nothing to save yet
+    return interrupts() > 0 ? 0 : code;  // it was asked to leave, and had nothing to save
   }
   auto printer = report::TablePrinter::for_stream(options.json ? stderr : stdout);
   watch(children, printer, name);
@@ -557,7 +560,7 @@ base::Result<int> run(const SwarmOptions& options) {
 }  // namespace
 
 int run_swarm(const SwarmOptions& options) {
-  // Each of its peers would say so.
+  // Otherwise each of its peers would report it.
   if (const auto proxy = io::choose_proxy({}); !proxy) return complain("swarm", proxy.error());
   const auto code = run(options);
   if (code) return *code;

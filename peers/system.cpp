@@ -27,7 +27,7 @@ void tell_bus_error(int number, siginfo_t* cause, void*) {
     [[maybe_unused]] const auto ignored = write(STDERR_FILENO, kText.data(), kText.size());
     _exit(base::exit_code(base::ErrorCode::data));
   }
-  signal(number, SIG_DFL);  // and what was done is done again
+  signal(number, SIG_DFL);  // and the faulty access is repeated
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ double process_age() {
   std::string text;
   timespec now{};
   if (!std::getline(file, text) || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
-  // Field 22; the second one, in parentheses, may hold anything.
+  // Field 22; field 2, in parentheses, may contain anything.
   std::size_t at = text.rfind(')');
   for (int field = 2; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
   if (at == std::string::npos) return 0;
@@ -70,13 +70,13 @@ void use_huge_pages() {
   constexpr std::size_t kHeap = std::size_t{1} << 30;
   constexpr std::size_t kPage = std::size_t{2} << 20;
   constexpr std::size_t kPiece = std::size_t{1} << 16;
-  constexpr std::size_t kPiecesMax = 100;  // what may be free below the heap's end before it grows
+  constexpr std::size_t kPiecesMax = 100;  // may be free below the heap's end before it grows
   mallopt(M_TOP_PAD, static_cast<int>(kHeap));
   const auto end = [] { return static_cast<char*>(sbrk(0)); };
   char* const before = end();
   std::vector<std::string> pieces;
   while (end() == before && pieces.size() < kPiecesMax) pieces.emplace_back(kPiece, '\0');
-  const std::size_t used = reinterpret_cast<std::uintptr_t>(before) % kPage;  // of its page
+  const std::size_t used = reinterpret_cast<std::uintptr_t>(before) % kPage;  // within its page
   char* const first = before + (kPage - used) % kPage;
   if (end() > first) madvise(first, static_cast<std::size_t>(end() - first), MADV_HUGEPAGE);
 }

@@ -1,25 +1,25 @@
-// What Linux says of this process, and takes from it.
+// Facts that Linux tells about this process, and settings of the process.
 #pragma once
 
 namespace starling::peers {
 
-/// What is opened first must not get the number of stdout, and what is printed with it.
+/// Without this, the first opened file could get the number of stdout, and everything printed.
 void open_missing_streams();
 
-/// From now on the program ends with a word on why where a mapped file has no bytes any more: it
+/// From now on, if a mapped file has no more bytes, the program ends with a message: the file
 /// became shorter, or its disk fails.
 void take_bus_errors();
 
 /// Seconds since this process was started, counted by the kernel in hundredths.
 [[nodiscard]] double process_age();
 
-/// As many open files as the system lets this process have: a peer has some for each link and for
-/// each client of its page.
+/// Raises the limit of open files as far as the system allows: a peer has some for each link and
+/// for each client of its page.
 void allow_open_files();
 
-/// A thousand peers each hold records of all: looking up their pages of 4 KiB takes a third of the
-/// time. The heap grows by 1 GiB at once, of which is taken what is touched. Where the system has
-/// no larger pages, nothing changes.
+/// A thousand peers each hold records of all others: with pages of 4 KiB, page look-ups take a
+/// third of the time. The heap grows by 1 GiB at once, but only touched memory is used. If the
+/// system has no larger pages, nothing changes.
 void use_huge_pages();
 
 }  // namespace starling::peers

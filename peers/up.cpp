@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 using base::fail;
 
-/// "accuracy 88.46%", for text also in its units; without labels "loss 0.0123".
+/// "accuracy 88.46%", for text also in its own units; without labels "loss 0.0123".
 std::string quality_text(const report::PeerSummary& summary) {
   if (!summary.loss) return "not evaluated";
   if (!summary.accuracy) return fmt::format("loss {:.4f}", *summary.loss);
@@ -43,7 +43,7 @@ std::string quality_text(const report::PeerSummary& summary) {
   return text;
 }
 
-/// What "auto" comes to is decided once, before anything takes long.
+/// Decides what "auto" means, once, before anything takes long.
 base::Status choose_device(runtime::Run& run) {
   const train::Config& config = run.run_file().train;
   const auto device = compute::open_device(config.device);
@@ -58,7 +58,7 @@ base::Status choose_device(runtime::Run& run) {
   return {};
 }
 
-/// What the run trains. `problem` outlives the run.
+/// The training task of the run. `problem` outlives the run.
 base::Result<runtime::Task> task_of(const runfile::RunFile& run_file,
                                     const runtime::Problem& problem) {
   auto start = runtime::start_of(run_file, problem.model);
@@ -75,7 +75,7 @@ base::Result<runtime::Task> task_of(const runfile::RunFile& run_file,
                        .bytes_per_label = problem.dataset.bytes_per_label};
 }
 
-/// On the trainer's thread. `run` and what it trains outlive the worker.
+/// On the trainer's thread. `run` and its task outlive the worker.
 base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run,
                                                         const runtime::Problem& problem,
                                                         data::Loader& loader) {
@@ -102,7 +102,7 @@ base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run,
       run.steps_before(), run.samples_before());
 }
 
-/// Trains until the peer has ended.
+/// Trains until the peer ends.
 io::NodeEnd train(runtime::Run& run, const runtime::Problem& problem) {
   const runfile::RunFile& run_file = run.run_file();
   data::Loader loader(*problem.dataset.train, run.shards(), run_file.train.batch,
@@ -110,7 +110,7 @@ io::NodeEnd train(runtime::Run& run, const runtime::Problem& problem) {
                       {}, run_file.data.augmentation);
   const io::TrainerThread trainer(run.trainer(), [&] { return make_worker(run, problem, loader); });
   io::NodeEnd end = run.run();
-  loader.stop();  // a trainer that waits for a batch goes on
+  loader.stop();  // a trainer that waits for a batch continues
   return end;
 }
 
@@ -129,8 +129,8 @@ int print_end(runtime::Run& run, const io::NodeEnd& end, bool json) {
   return end.error.text.empty() ? 0 : base::exit_code(end.error.code);
 }
 
-/// Where others find the page; one that is served at all addresses of this machine is where the
-/// peer is.
+/// The address of the page for others. A page that is served at all addresses of this machine has
+/// the peer's address.
 std::string page_of(const runtime::Run& run, const std::string& wanted) {
   const auto asked = io::parse_address(wanted);
   const auto at = asked ? io::numeric_address(*asked) : std::nullopt;
@@ -140,7 +140,7 @@ std::string page_of(const runtime::Run& run, const std::string& wanted) {
   return io::to_string(io::HostPort{peer->host, page->port});
 }
 
-/// How others join, and where to look.
+/// Prints how others join, and where the page is.
 void print_start(const runtime::Run& run, const UpOptions& options) {
   const bool secret = !run.run_file().secret.empty();
   const auto invite = run.invite();
@@ -156,7 +156,7 @@ void print_start(const runtime::Run& run, const UpOptions& options) {
       "peer {} ({}), run {}; {} joins with:\n  starling {}\n"
       "how it goes: http://{}/\n",
       run.name(), run.id().brief(), run.run_id().hex().substr(0, 8),
-      own && own->ip.is_loopback() ? "listening for this machine alone; another peer here"
+      own && own->ip.is_loopback() ? "listening only for this machine; another peer here"
                                    : "another machine",
       command, page_of(run, options.peer.http));
 }
@@ -207,7 +207,8 @@ int run_up(const UpOptions& options) {
   allow_open_files();
   const auto code = run_peer(options);
   if (code) return *code;
-  // That it is the invite's run's was not shown: the next start asks all addresses again.
+  // It was not shown that the file belongs to the invite's run: the next start asks all addresses
+  // again.
   std::error_code error;
   if (options.is_fetched) fs::remove(options.run_file, error);
   return complain("up", code.error());

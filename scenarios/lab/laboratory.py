@@ -20,12 +20,12 @@ LEAVE_PATIENCE = 20.0
 REAP_EVERY = 0.02
 CANNOT_START = 3  # the exit code of a peer that cannot write into its folder
 SIMULATED_ONLY = ("twin", "skew")
-# Membership alone: every peer waits for more links than there can be before its first step.
+# Membership alone: before its first step every peer waits for more links than there can be.
 NO_TRAINING = ["exchange.mode=none", "swarm.wait_for=64", "swarm.wait_timeout=3600"]
 
 
 def path_of(link):
-    """How a link goes, as the scenario language names it."""
+    """The path of a link, as the scenario language names it."""
     return "circuit" if link.get("carrier") == "circuit" else "direct"
 
 
@@ -41,12 +41,12 @@ class Laboratory:
         self.borrowed = Borrowed()
         self.paths = Paths(plan)
         self.switch = self.watcher = None
-        self.network = None  # routers.Network, where some peer is behind something
+        self.network = None  # routers.Network, if some peer is behind a router
         self.moves_running = any(e["kind"] == "address_change" for e in plan["timeline"])
         self.peers = []
         self.mounts = []
         self.began = clock()
-        self.events = []  # what was done when
+        self.events = []  # actions and their times
         self.active = {}  # (peer, kind): events in force, in order of begin
         self.full_at = None
         self.observations = Observations(log, self.now)
@@ -57,11 +57,11 @@ class Laboratory:
         return clock() - self.began
 
     def pace(self, speed):
-        """Steps a second that a peer of this speed makes at most."""
+        """The most steps a second that a peer of this speed makes."""
         return speed * 1000 / self.plan["sim"]["step_ms"]
 
     def settings(self, speed):
-        """Keys of the run file that a peer gets beside those of the scenario."""
+        """Keys of the run file that a peer gets in addition to those of the scenario."""
         paced = [f"limits.steps_per_second={self.pace(speed):g}", "train.threads=1"]
         if self.plan["run"]["file"] is None and self.plan["sim"]["problem"] == "none":
             paced += NO_TRAINING
@@ -95,11 +95,11 @@ class Laboratory:
         self.watcher = Watcher(self.peers, self._heard, self.now, asked)
 
     def _port_of(self):
-        """The switch's port of each peer; None: they have the same numbers."""
+        """The switch's port of each peer; None: ports and peers have the same numbers."""
         return None if self.network is None else self.network.port_of
 
     def run(self, undisturbed=False):
-        """`undisturbed`: the plan's timeline was left out."""
+        """`undisturbed`: without the plan's timeline."""
         self._open()
         self.began = clock()
         self.observations.begin(self.plan, undisturbed)
@@ -114,7 +114,7 @@ class Laboratory:
             self._reap()
             while agenda and agenda[0][0] <= self.now():
                 *_, index, event, begins = heapq.heappop(agenda)
-                if event["line"] > 0:  # else it is of the start, where processes are seen to start
+                if event["line"] > 0:  # the start's events are seen when processes start
                     self.observations.add("event", event=index, begins=begins)
                 self._happen(event, begins)
             starts = any(e["kind"] in ("join", "restart") for *_, e, b in agenda if b)
@@ -131,7 +131,7 @@ class Laboratory:
         self._end()
 
     def _is_over(self):
-        """Whether somebody has come to the end of the run."""
+        """Whether a peer has come to the end of the run."""
         return any(peer.state == "ended" and (peer.summary() or {}).get("end") == "done"
                    for peer in self.peers)
 
@@ -141,7 +141,7 @@ class Laboratory:
                 self._ended(peer, peer.process.returncode)
 
     def _ended(self, peer, code):
-        """Its process ended by itself."""
+        """The peer's process ended by itself."""
         cannot_start = code == CANNOT_START and peer.disk_is_full and peer.control() is None
         self.observations.add("end", peer=peer.number, code=code, cannot_start=cannot_start)
         if cannot_start:
@@ -157,7 +157,7 @@ class Laboratory:
         self.say(f"{at:7.1f} s  {text}")
 
     def _happen(self, event, begins):
-        """Carries out the begin or the end of an event."""
+        """Carries out the beginning or the end of an event."""
         kind = event["kind"]
         concerned = [self.peers[n] for n in event["peers"]]
         names = ", ".join(peer.name for peer in concerned)
@@ -176,7 +176,7 @@ class Laboratory:
             self._do(kind, peer, event, begins)
 
     def _restart_routers(self, concerned, move):
-        """They forget everything, and what they have learned while they were off, each once."""
+        """Each forgets everything once, including what it learned while it was off."""
         for peer in {peer.nat["router"]: peer for peer in concerned}.values():
             self.network.restart(peer.number)
             if move:
@@ -208,14 +208,14 @@ class Laboratory:
         elif kind == "address_change":
             peer.move(self.switch)
         elif kind == "leave":
-            if peer.alive:  # who has ended by itself is not asked, nor started again
+            if peer.alive:  # a peer that ended by itself is not asked, nor started again
                 peer.signal(signal.SIGINT)
                 peer.leaving = True
             peer.waits_for_room = False
 
     def _do_lasting(self, kind, peer, event, begins):
-        """Several of one kind may overlap: it lasts until the last of them is over, and the one
-        that began last says by how much."""
+        """Several of one kind may overlap: the effect lasts until the last of them is over, and
+        the one that began last decides its size."""
         active = self.active.setdefault((peer.number, kind), [])
         if begins:
             active.append(event)
@@ -243,11 +243,11 @@ class Laboratory:
                     self._start(peer)
 
     def _start(self, peer):
-        # The machine's faults go on; it was another process that was stopped.
+        # The machine's faults continue; the stop applied to another process.
         self.active.pop((peer.number, "stop"), None)
         self.observations.add("start", peer=peer.number, disk_full=peer.disk_is_full)
         peer.start(self.now())
-        # Of a former life nothing counts.
+        # Nothing from a former life counts.
         self.watcher.forget(peer)
 
     def _heard(self, peer, path, reply, now):
@@ -267,8 +267,8 @@ class Laboratory:
         add_row(self.rows.setdefault(peer.number, []), reply, now)
 
     def _view(self, members):
-        """Whom a member table holds alive, dead or gone. A peer that lost its folder came back
-        with a new key: of several members with its name the liveliest counts."""
+        """Which peers a member table holds alive, dead or gone. A peer that lost its folder came
+        back with a new key: of several members with its name, the liveliest counts."""
         view = {}
         numbers = {peer.name: peer.number for peer in self.peers}
         for member in members:
@@ -279,7 +279,7 @@ class Laboratory:
         return view
 
     def _tell_settings(self, peer):
-        """Of the run file as a peer has written it, once."""
+        """Settings of the run file that a peer has written, once."""
         if self.settings_told:
             return
         try:
@@ -291,7 +291,7 @@ class Laboratory:
         self.settings_told = True
 
     def _end(self):
-        """Those that still run are asked to leave; who does not is killed."""
+        """Asks running peers to leave, and kills those that do not."""
         self._reap()
         self.ended_at = self.now()
         self.observations.add("over")
@@ -302,7 +302,7 @@ class Laboratory:
                 peer.go_on(self.ended_at)
             peer.full_speed()
             peer.free_disk()
-            if not peer.leaving:  # asked twice it would end at once
+            if not peer.leaving:  # asked twice, it would end at once
                 peer.signal(signal.SIGINT)
                 peer.leaving = True
         limit = clock() + LEAVE_PATIENCE
@@ -326,7 +326,7 @@ class Laboratory:
         return path and f"{peer.name}/{path.relative_to(peer.folder)}"
 
     def record(self):
-        """Everything that the report shows, as JSON takes it."""
+        """Everything that the report shows, in JSON types."""
         return {"scenario": self.plan["scenario"], "seconds": round(self.ended_at, 2),
                 "peers": [{"number": p.number, "name": p.name, "region": r["region"],
                            "rows": self.rows.get(p.number, []),
@@ -354,7 +354,7 @@ class Laboratory:
             self.borrowed.give_back()
 
     def _keep_files(self, peer):
-        """What lay on the peer's small disk comes to the folder below it."""
+        """Moves the files of the peer's small disk to the folder below it."""
         peer.free_disk()
         copy = pathlib.Path(f"{peer.folder}.disk")
         shutil.copytree(peer.folder, copy, dirs_exist_ok=True)

@@ -1,7 +1,7 @@
-"""What a run borrows of this machine: network namespaces, tmpfs mounts, cgroups, a folder of /tmp.
+"""Loans of a run from this machine: network namespaces, tmpfs mounts, cgroups, a folder of /tmp.
 
-Everything carries the run's mark, "starling-PID-STARTED" (STARTED: when that process began, as the
-kernel counts), so that a later run can tell what a killed one left behind, and removes it.
+Everything carries the run's mark, "starling-PID-STARTED" (STARTED: when that process began, in the
+kernel's count). So a later run recognizes what a killed one left behind, and removes it.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class LabError(Exception):
-    """What the machine does not allow or cannot do, in words for the user."""
+    """Something that the machine does not allow or cannot do, in words for the user."""
 
 
 def started_at(pid):
@@ -36,7 +36,7 @@ def started_at(pid):
 
 
 def die_with_parent():
-    """Lets this process get SIGTERM when the one that started it is gone."""
+    """Makes this process get SIGTERM when the one that started it is gone."""
     pr_set_pdeathsig = 1
     _libc.prctl(pr_set_pdeathsig, signal.SIGTERM, 0, 0, 0)
 
@@ -50,7 +50,7 @@ def take_signals():
 
 
 def ignore_signals():
-    """Those that take_signals takes."""
+    """Ignores the signals that take_signals takes."""
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
@@ -65,7 +65,7 @@ def cpu_seconds(pid):
 
 
 def end(process, patience):
-    """Asks a child to end, and kills it if it has not within so many seconds."""
+    """Asks a child to end, and kills it if it has not ended after so many seconds."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -84,7 +84,7 @@ def ip(*lines):
 
 
 def missing():
-    """Why network namespaces cannot be had here; None if they can."""
+    """Why network namespaces are not available here; None if they are."""
     if os.geteuid() != 0:
         return "network namespaces need root: run this with sudo"
     if not os.path.exists("/dev/net/tun"):
@@ -101,8 +101,8 @@ def missing():
 
 
 class inside:
-    """A with-block whose sockets and processes belong to a namespace. Main thread alone. None: the
-    one that this process is in."""
+    """A with-block whose sockets and processes belong to a namespace. Main thread only. None: the
+    namespace of this process."""
 
     def __init__(self, namespace):
         self.namespace = namespace
@@ -146,7 +146,7 @@ def _tmpfs_mounts():
 
 
 def cgroup_folder():
-    """Where processor time can be limited: (folder, "v1" or "v2"), or None."""
+    """The place where processor time can be limited: (folder, "v1" or "v2"), or None."""
     v2 = pathlib.Path("/sys/fs/cgroup")
     try:
         if "cpu" in (v2 / "cgroup.subtree_control").read_text().split():
@@ -169,7 +169,7 @@ def _kill_all(pids):
 
 
 def remove_marked(of):
-    """Removes what carries a mark for which of(mark) holds; the names of what was there."""
+    """Removes everything with a mark for which of(mark) holds; returns the removed names."""
     removed = []
     for path in sorted(NETNS.glob("starling-*")) if NETNS.exists() else []:
         mark = MARK.match(path.name)
@@ -198,7 +198,7 @@ def remove_marked(of):
 
 
 def switch_folders():
-    """Those of all runs."""
+    """The folders of all runs."""
     found = pathlib.Path(tempfile.gettempdir()).glob(f"starling-*{SWITCH_FOLDER}*")
     return [folder for folder in found if MARK.match(folder.name)]
 
@@ -223,7 +223,7 @@ def is_stale(mark):
 
 
 class Borrowed:
-    """What this process borrows; `give_back` removes it all, also after half a start."""
+    """Everything that this process borrows; `give_back` removes it all, even after half a start."""
 
     def __init__(self):
         self.mark = f"starling-{os.getpid()}-{started_at(os.getpid())}"
@@ -247,8 +247,8 @@ class Borrowed:
 
 
 class Throttle:
-    """Limits a process to a share of one processor: by a cgroup, or, where none can be written,
-    by stopping it for a part of each 50 ms (call `tick` often)."""
+    """Limits a process to a share of one processor: by a cgroup, or, if none can be written,
+    by stopping it during a part of each 50 ms (call `tick` often)."""
 
     PERIOD = 0.05
 
@@ -278,7 +278,7 @@ class Throttle:
             _remove_cgroup_if_empty(group)
 
     def tick(self, now):
-        """Seconds until this wants to be called again; None: it need not be."""
+        """Seconds until the next call is needed; None: none is needed."""
         if self.group is not None:
             return None
         phase = now % self.PERIOD
@@ -293,7 +293,7 @@ class Throttle:
         if self.group is None:
             _signal(self.pid, signal.SIGCONT)
             return
-        # It may have to stay there: the folder above takes no processes where a controller is on.
+        # It may have to stay there: the folder above takes no processes while a controller is on.
         file, words = self.no_limit
         try:
             file.write_text(words)

@@ -1,4 +1,4 @@
-"""What peers say of themselves while they run, for the report."""
+"""The reports of peers on themselves while they run, for the report of the run."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ ROWS_EVERY = 0.5
 
 
 class Row(NamedTuple):
-    """What a peer said at a time; its fields are the columns of the report's rows."""
+    """A peer's report at a time; its fields are the columns of the report's rows."""
     seconds: float
     phase: str
     steps: int
@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 def add_row(rows, status, now):
-    """Adds to a peer's Rows what it says, if it has not just said the like."""
+    """Adds a peer's report to its Rows, unless it has just reported much the same."""
     phase = status.get("phase")
     if not rows or now - rows[-1].seconds >= ROWS_EVERY or rows[-1].phase != phase:
         rows.append(Row(round(now, 2), phase, status["steps"], status["samples"],

@@ -1,4 +1,4 @@
-"""The network between the peers: the switch program, and what holds on each path at a time."""
+"""The network between the peers: the switch program, and the conditions of each path at a time."""
 
 import json
 import math
@@ -12,20 +12,21 @@ import tempfile
 from .machine import SWITCH_FOLDER, LabError, end, inside, ip
 
 READY_PATIENCE = 20.0
-# The scenario states a standard deviation, the switch spreads evenly over a width.
+# The scenario gives a standard deviation; the switch draws uniformly over a width.
 UNIFORM_WIDTH = math.sqrt(12)
-# Events on whose paths nothing passes.
+# Events during which nothing passes on their paths.
 CUTTING = ("partition", "router_restart")
-# The third number of an address: that of a peer's next one is so much higher, beyond all peers'.
+# The third number of an address grows by this with each move of a peer, beyond the addresses of all
+# peers.
 MOVE = 17
-# Where no peer is behind anything all are in one private network; else the network between their
-# routers looks public: what is private is not dialed from elsewhere.
+# If no peer is behind a router, all are in one private network. Otherwise the network between their
+# routers looks public: private addresses are not dialed from elsewhere.
 PRIVATE, PUBLIC = "10.77", "11.77"
 PUBLIC6 = "2001:db8::"
 
 
 def address_of(number, moves=0, network=PRIVATE):
-    """Of a peer that has got a new address so many times."""
+    """The IPv4 address of a peer after so many moves."""
     third = number // 250 + MOVE * moves
     if third > 255:
         raise LabError(f"peer-{number} has got more new addresses than there are")
@@ -33,7 +34,7 @@ def address_of(number, moves=0, network=PRIVATE):
 
 
 def address6_of(number, moves=0):
-    """The same of IPv6."""
+    """The same for IPv6."""
     return f"{PUBLIC6}{f'{moves:x}:' if moves else ''}{number + 1:x}"
 
 
@@ -47,7 +48,7 @@ def mac_of(number):
 
 
 def switch_settings(conditions, cut):
-    """What the switch's control socket is told for a path."""
+    """The settings of a path for the switch's control socket."""
     return {"rate_bps": conditions.get("rate_mbit", 0) * 1e6,
             "delay_ms": conditions.get("latency_ms", 0),
             "jitter_ms": conditions.get("jitter_ms", 0) * UNIFORM_WIDTH,
@@ -57,7 +58,7 @@ def switch_settings(conditions, cut):
 
 
 class Paths:
-    """What each ordered pair of peers has, from a plan and the events that are in force."""
+    """The conditions of each ordered pair of peers, from a plan and the current events."""
 
     def __init__(self, plan):
         self.count = len(plan["peers"])
@@ -74,7 +75,7 @@ class Paths:
         self.active = []
 
     def resolve(self):
-        """{(from, to): (conditions, cut)} with the events now in force, later ones winning."""
+        """{(from, to): (conditions, cut)} with the current events; later ones win."""
         resolved = {pair: (dict(conditions), False) for pair, conditions in self.base.items()}
         for event in self.active:
             for paths in event["paths"]:
@@ -92,9 +93,9 @@ class Switch:
     """The switch program and the addresses behind it."""
 
     def __init__(self, program, namespaces, seed, mtu=1500, ports=None):
-        """`ports`: a routers.Port for each namespace; without it each has its one address."""
+        """`ports`: a routers.Port for each namespace; without it, each has a single address."""
         self.namespaces = namespaces
-        # Lists of the ports, which a move changes.
+        # Lists of the ports' addresses, which change with a move.
         self.own = [port.own for port in ports] if ports else \
             [[address_of(number)] for number in range(len(namespaces))]
         self.behind = [port.behind for port in ports] if ports else [[] for _ in namespaces]
@@ -132,7 +133,7 @@ class Switch:
                "link set eth0 down")
 
     def move(self, number, before, after):
-        """A peer's machine has another address; what goes to the one before is not heard."""
+        """A peer's machine has another address; packets to the previous one are not heard."""
         if before in self.own[number]:
             with inside(self.namespaces[number]):
                 ip(f"addr del {with_bits(before)} dev eth0")
@@ -145,7 +146,7 @@ class Switch:
                     ip(*self._found_at(number))
 
     def _routes(self, number):
-        """A router that only filters has no address of its own in the network that it is in."""
+        """A router that only filters has no address of its own in its network."""
         routes = []
         for v6, network in ((False, f"{PUBLIC}.0.0/16"), (True, f"{PUBLIC6}/64")):
             of_family = [[a for a in addresses[number] if (":" in a) == v6]
@@ -159,7 +160,7 @@ class Switch:
                 for address in self.own[number] + self.behind[number]]
 
     def _neighbours(self, number):
-        # Fixed neighbours: a cut path is then as silent as a cut cable far away, while an
+        # Neighbours are fixed: then a cut path is as silent as a distant cut cable, while an
         # unanswered ARP request would tell the kernel at once.
         return [line for other in range(len(self.namespaces)) if other != number
                 for line in self._found_at(other)]
@@ -172,8 +173,8 @@ class Switch:
         return reply
 
     def apply(self, resolved, port_of=None):
-        """Brings the paths to what Paths.resolve says; only what changed is sent. `port_of`: each
-        peer's, where they are not the same; peers of one port meet before the switch."""
+        """Sets the paths as Paths.resolve says; sends only changes. `port_of`: each
+        peer's port, if the numbers differ; peers of one port meet before the switch."""
         changed = {}
         for (a, b), (conditions, cut) in resolved.items():
             if port_of is not None:
@@ -188,7 +189,7 @@ class Switch:
             self.ask({"set": json.loads(settings), "from": [a], "to": targets})
 
     def set_lines(self, plan, port_of=None):
-        """What joins each peer to the network, and all its paths share."""
+        """The lines that connect each peer to the network; all its paths share its line."""
         for line in plan["network"]["lines"]:
             ports = [peer["number"] for peer in plan["peers"] if peer["region"] == line["region"]]
             if port_of is not None:

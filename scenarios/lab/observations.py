@@ -1,4 +1,4 @@
-"""The log of what a run shows, which `starling sim --judge` judges; scenarios/README.md has its
+"""The log of a run's observations, which `starling sim --judge` judges; scenarios/README.md has its
 format."""
 
 import json
@@ -7,7 +7,7 @@ FORMAT = 1
 
 
 class Observations:
-    """Writes to `file`, a text file; the time of a line is given by `now`, seconds since the start."""
+    """Writes to `file`, a text file; `now` gives the time of a line, in seconds since the start."""
 
     def __init__(self, file, now):
         self.file, self.now = file, now

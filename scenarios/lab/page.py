@@ -66,7 +66,7 @@ def _number(value):
 
 
 def faults(record, x):
-    """One row a kind of event; each event a mark or a bar as long as it lasted."""
+    """One row per kind of event; each event is a mark, or a bar as long as the event lasted."""
     kinds = [kind for kind in COLOURS if any(e["kind"] == kind for e in record["events"])]
     height = len(kinds) * (ROW + GAP) + 16
     parts = _axis(x, height)
@@ -85,7 +85,7 @@ def faults(record, x):
 
 
 def _line(rows, column, x, top, low, high):
-    """Where nothing was heard for a while the line is broken."""
+    """The line is broken if nothing was heard for a while."""
     parts, points, last = [], [], None
 
     def flush():
@@ -106,7 +106,7 @@ def _line(rows, column, x, top, low, high):
 
 
 def _phases(rows):
-    """(begin, end, phase) of each stretch in which a peer answered and said the same phase."""
+    """(begin, end, phase) of each stretch in which a peer answered and reported the same phase."""
     stretches = []
     for row in rows:
         last = stretches[-1] if stretches else None
@@ -119,8 +119,8 @@ def _phases(rows):
 
 
 def chart(peers, column, colour, x):
-    """All peers' values of one column, a small strip each with a common scale. `peers`: (peer of
-    the record, its Rows)."""
+    """All peers' values of one column, one small strip per peer, with a common scale. `peers`:
+    (peer of the record, its Rows)."""
     values = [getattr(row, column) for _, rows in peers for row in rows]
     values = [value for value in values if value is not None]
     if not values:

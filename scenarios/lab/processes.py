@@ -1,4 +1,4 @@
-"""Peers as processes, one a network namespace, and what can be done to them."""
+"""Peers as processes, one per network namespace, and the actions on them."""
 
 import json
 import os
@@ -12,13 +12,13 @@ from .network import address_of
 
 PORT = 7000
 DISK_MEGABYTES = 64
-# How much of a processor a peer uses is measured over so many seconds of training, at least: before
-# them it loads and waits.
+# The processor time that a peer uses is measured over at least this many seconds of training:
+# before that, it loads and waits.
 USE_WINDOW = 3.0
 
 
 def running_in(folder):
-    """(pid, (host, port) of its control port) of the peer that was last there; None until it has
+    """(pid, (host, port) of its control port) of the last peer in that folder; None until it has
     one."""
     try:
         known = json.loads((folder / "peer.json").read_text())
@@ -29,13 +29,13 @@ def running_in(folder):
 
 
 def control_of(folder, pid):
-    """(host, port) of the control port of the peer that runs there as `pid`, as running_in."""
+    """(host, port) of the control port of the peer that runs there as `pid`, as in running_in."""
     known = running_in(folder)
     return known[1] if known and known[0] == pid else None
 
 
 def summary_of(folder):
-    """What a peer left there at its end; None if it did not come so far."""
+    """The summary that a peer left there at its end; None if it did not get that far."""
     try:
         return json.loads((folder / "summary.json").read_text())
     except (OSError, ValueError):
@@ -55,21 +55,21 @@ class Peer:
         self.name = planned["name"]
         self.speed = planned["speed"]
         self.relay = planned["relay"]  # it has no replica
-        self.nat = planned.get("nat")  # what it is behind, as the plan has it
+        self.nat = planned.get("nat")  # the device in front of it, as the plan has it
         self.namespace = namespace
         self.folder = folder
         self.state = "absent"
-        self.started = None  # when its process was
-        self.since = None  # when it was started or went on
+        self.started = None  # when its process started
+        self.since = None  # when it was started or continued
         self.leaving = False
         self.join = []  # addresses
         self.moves = 0
         self.process = None
         self.throttle = None
         self.slowed = None  # (borrowed, share) while a throttle is in force
-        self.used = None  # processor time a second, when it last trained at its own speed
-        self.use_from = None  # (when, processor time) since when it has trained like that
-        self.waits_for_room = False  # it is to start when its disk is full no more
+        self.used = None  # processor time a second, when it last trained at full speed
+        self.use_from = None  # (when, processor time) at which it began to train like that
+        self.waits_for_room = False  # starts when its disk is no longer full
         self.filler = None
 
     @property
@@ -77,7 +77,7 @@ class Peer:
         return address_of(self.number, self.moves)
 
     def hosts(self):
-        """Where others are told to dial it."""
+        """The addresses at which others are told to dial it."""
         network = self.laboratory.network
         return network.hosts(self.number) if network is not None else [self.address]
 
@@ -119,7 +119,7 @@ class Peer:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "peer.json").unlink(missing_ok=True)
         if self.disk_is_full:
-            self.fill_disk()  # with the room that this made
+            self.fill_disk()  # with the room that this freed
         log = self.laboratory.folder / f"{self.name}.out"
         with open(log, "ab") as output, inside(self.namespace):
             return subprocess.Popen(self.command(), stdout=output, stderr=output,
@@ -162,8 +162,8 @@ class Peer:
 
     def slow_down(self, borrowed, share):
         """Leaves it this share of the processor time that it uses otherwise, in its next lives too,
-        until full_speed. What it uses must have been seen: until it has trained for USE_WINDOW it
-        goes on as it is."""
+        until full_speed. Its use must have been measured: until it has trained for USE_WINDOW, it
+        continues unchanged."""
         self._end_throttle()
         self.slowed = borrowed, share
         self._throttle()
@@ -200,12 +200,12 @@ class Peer:
             return
         self.throttle.end()
         self.throttle = None
-        if self.state == "stopped":  # the throttle's end let it go on
+        if self.state == "stopped":  # at the end of the throttle, it continued
             self.signal(signal.SIGSTOP)
 
     def tick(self, now):
-        """Seconds until this wants to be called again; None: it need not be."""
-        # One that stands still is not to go on in the throttle's turns.
+        """Seconds until the next call is needed; None: none is needed."""
+        # A stopped peer must not continue in the throttle's turns.
         if self.throttle is None or self.state != "running":
             return None
         return self.throttle.tick(now)
@@ -215,7 +215,7 @@ class Peer:
         return self.filler is not None
 
     def fill_disk(self):
-        """Nothing more can be written in its folder, which is a small file system of its own."""
+        """Its folder, a small file system of its own, cannot be written any more."""
         self.filler = self.folder / ".filler"
         with open(self.filler, "ab", buffering=0) as file:
             block = bytes(1 << 16)
@@ -231,11 +231,11 @@ class Peer:
             self.filler = None
 
     def change_disk(self, disk):
-        """What a restarted peer finds: "kept", "lost", "torn" or "flipped"."""
+        """The folder as a restarted peer finds it: "kept", "lost", "torn" or "flipped"."""
         if disk == "lost":
             for entry in list(self.folder.iterdir()) if self.folder.exists() else []:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-            if self.disk_is_full:  # its machine's is full still
+            if self.disk_is_full:  # the disk of its machine is still full
                 self.fill_disk()
             return
         models = sorted(self.folder.glob("checkpoints/*/model.safetensors"),
@@ -259,6 +259,6 @@ class Peer:
         return summary_of(self.folder)
 
     def final_replica(self):
-        """Where its last checkpoint's parameters are; None if there is none."""
+        """The path of its last checkpoint's parameters; None if there is none."""
         models = list(pathlib.Path(self.folder).glob("checkpoints/step-*/model.safetensors"))
         return max(models, key=lambda path: int(path.parent.name[5:]), default=None)

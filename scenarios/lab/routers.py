@@ -1,11 +1,11 @@
-"""What stands between some of the peers and the switch: routers and firewalls in namespaces of their
-own, made of nftables. src/sim/nat.hpp is the same for the simulator.
+"""Between some of the peers and the switch: routers and firewalls in namespaces of their
+own, made of nftables. src/sim/nat.hpp does the same for the simulator.
 
     peer --eth0-- lan (a bridge) [home router] wan --lan [carrier's router] eth0-- switch
 
-A `cgnat` peer has both routers, all others have one, which is at the switch itself. A router that
-maps has the outer address; behind one that only filters the peer has it, and the router passes on
-what comes for it. So it is with IPv6 behind each of them.
+A `cgnat` peer has both routers, all others have one, directly at the switch. A router that
+maps has the outer address; behind one that only filters, the peer has it, and the router forwards
+packets to it. IPv6 works like this behind each of them.
 """
 
 import ipaddress
@@ -22,7 +22,7 @@ CARRIER = "100.64.0."
 GATEWAY6, HOME6 = "fe80::1", "fe80::2"
 PROXY_PORTS = {"socks5": 1080, "http": 8888}
 MAPPING = ("moderate", "strict", "cgnat")
-# How long a router remembers a connection on which nothing passes, whatever state that is in.
+# How long a router remembers a silent connection, in any state.
 REMEMBERED = ("tcp_timeout_established", "tcp_timeout_close_wait", "tcp_timeout_unacknowledged",
               "tcp_timeout_max_retrans", "udp_timeout", "udp_timeout_stream")
 COMMANDS = {"nft": "nftables", "conntrack": "conntrack"}
@@ -36,7 +36,7 @@ def needs_router(nat):
 
 
 def missing(plan):
-    """Which program the plan's routers need and this machine lacks, in words; None: none."""
+    """The program that the plan's routers need and this machine lacks, in words; or None."""
     nats = [peer["nat"] for peer in plan["peers"] if needs_router(peer["nat"])]
     wanted = dict(COMMANDS) if nats else {}
     for nat in nats:
@@ -51,7 +51,7 @@ def missing(plan):
 
 
 def ruleset(wan, nat, maps, randomly):
-    """Of one router, as nft reads it. `maps`: whether it has the outer address itself."""
+    """The rules of one router for nft. `maps`: whether it has the outer address itself."""
     lines = ["table inet nat {",
              " chain prerouting_miniupnpd { }", " chain postrouting_miniupnpd { }",
              " chain pre { type nat hook prerouting priority -100;",
@@ -93,7 +93,7 @@ class Router:
                f"addr add {gateway}/{bits} dev lan", f"addr add {GATEWAY6}/64 dev lan nodad")
             sysctl("net.ipv4.ip_forward", 1)
             sysctl("net.ipv6.conf.all.forwarding", 1)
-            # What a router forgot it does not learn again in mid-stream.
+            # A router must not learn a forgotten connection again in mid-stream.
             sysctl("net.netfilter.nf_conntrack_tcp_loose", 0)
             if self.nat["mapping"]:
                 for name in REMEMBERED:
@@ -111,7 +111,7 @@ class Router:
                     ip(f"link set {device} mtu {self.nat['mtu_black_hole']}")
 
     def forget(self, inner=None):
-        """All connections, or those of an address inside."""
+        """Forgets all connections, or those of an address inside."""
         flows = [["-F"]]
         if inner is not None:
             family = ["-f", "ipv6" if ":" in inner else "ipv4"]
@@ -124,7 +124,7 @@ class Router:
 
 
 def sysctl(name, value):
-    """In the namespace that this thread is in."""
+    """In the namespace of this thread."""
     try:
         pathlib.Path("/proc/sys", *name.split(".")).write_text(str(value))
     except OSError as error:
@@ -132,7 +132,7 @@ def sysctl(name, value):
 
 
 class Port:
-    """What one device of the switch leads to."""
+    """The addresses behind one device of the switch."""
 
     def __init__(self, namespace):
         self.namespace = namespace
@@ -141,7 +141,7 @@ class Port:
 
 
 class Group:
-    """Peers that share what they are behind: the routers, innermost first, and the port."""
+    """Peers that share routers: the routers, innermost first, and the port."""
 
     def __init__(self, nat, port):
         self.nat, self.port = nat, port
@@ -158,7 +158,7 @@ class Network:
         self.ports, self.port_of = [], []
         self.groups = {}  # number in the plan: Group
         self.moves = {}  # peer: how often its machine got another address
-        self.outer_moves = {}  # number of a router in the plan: the same
+        self.outer_moves = {}  # the same, by number of a router in the plan
         self.processes = []
         self.folder = None
         nats = [peer.get("nat") for peer in plan["peers"]]
@@ -199,7 +199,7 @@ class Network:
         return ipv6 != "only", ipv6 != "none"
 
     def _addresses(self, number):
-        """That the peer's machine has where nothing maps them."""
+        """Addresses that the peer's machine itself has because no router maps them."""
         moves = self.moves.get(number, 0)
         v4, v6 = self._families(number)
         network = {"network": PUBLIC} if self.routed else {}
@@ -218,7 +218,7 @@ class Network:
         return self.groups.get(nat["router"]) if needs_router(nat) else None
 
     def hosts(self, number):
-        """Where others would dial the peer, as texts with brackets where they need them."""
+        """The addresses at which others would dial the peer, as texts with brackets if needed."""
         group = self.group_of(number)
         if group is None:
             addresses = self.ports[self.port_of[number]].own
@@ -242,7 +242,7 @@ class Network:
         return f"{nat['proxy']}://{HOME}1:{PROXY_PORTS[nat['proxy']]}"
 
     def connect(self):
-        """Routers and the peers behind them; the switch has made its devices."""
+        """Connects routers and the peers behind them; the switch has made its devices."""
         for group in self.groups.values():
             self._connect_routers(group)
             for place, number in enumerate(group.members):
@@ -284,7 +284,7 @@ class Network:
         self._route(group, number)
 
     def _route(self, group, number):
-        """Leads what comes for the addresses that the peer has itself to it."""
+        """Forwards packets for the peer's own addresses to it."""
         maps = group.routers[0].maps
         for address in self._addresses(number):
             v6 = ":" in address
@@ -339,7 +339,7 @@ class Network:
         sources = [str(ipaddress.ip_interface(line.split()[3]).ip) for line in shown.splitlines()]
         for source in sources:
             innermost.forget(source)
-        # Further out its connections look like those of all others of its home.
+        # Further out, its connections look like those of all others of its home.
         for router in further:
             router.forget()
 

@@ -1,5 +1,5 @@
-"""Asks many control ports at once, each inside its namespace, on one thread without waiting; the
-steps that are seen so."""
+"""Asks many control ports at once, each inside its namespace, on one thread without waiting. Also
+the steps that are seen this way."""
 
 import errno
 import json
@@ -23,7 +23,7 @@ class _Request:
 
 
 class Watcher:
-    """`targets` are peers (processes.Peer); `heard(peer, path, reply, now)` gets what they say."""
+    """`targets` are peers (processes.Peer); `heard(peer, path, reply, now)` gets their replies."""
 
     def __init__(self, targets, heard, clock, intervals):
         """`intervals`: {path: seconds between two questions to the same peer}."""
@@ -45,7 +45,7 @@ class Watcher:
             self._give_up(self.clock())
 
     def _start_due(self, now):
-        """Starts what is due; seconds until the next is."""
+        """Starts the requests that are due; returns the seconds until the next one."""
         wait = 1.0
         for entry in self.due:
             when, _, peer, path, interval = entry
@@ -108,7 +108,7 @@ class Watcher:
             self._end(request)
 
     def forget(self, target):
-        """What it was asked in a former life is not answered by this one."""
+        """Drops the questions of a former life: this one does not answer them."""
         for request in [r for r in self.busy.values() if r.target is target]:
             self._end(request)
 
@@ -119,14 +119,14 @@ class Watcher:
 
 
 def note_steps(steps, status, now):
-    """Adds to what was seen of a peer's steps, [(steps, when)], if its status says more of them."""
+    """Adds to the seen steps of a peer, [(steps, when)], if its status reports more of them."""
     if status.get("steps", 0) > (steps[-1][0] if steps else 0):
         steps.append((status["steps"], now))
 
 
 def longest_pause(steps, after, until=math.inf):
-    """Seconds between two steps that were seen one after the other, the later of them after `after`
-    and by `until`; None: there are no such two."""
+    """Seconds between two consecutive steps that were seen, the later of them after `after`
+    and by `until`; None: there is no such pair."""
     times = [when for _, when in steps]
     return max((b - a for a, b in zip(times, times[1:]) if after < b <= until), default=None)
 

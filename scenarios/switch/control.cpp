@@ -14,13 +14,13 @@ namespace {
 
 struct Client;
 
-/// What clients share. Outlives them: the last one's close callback comes before its end.
+/// Data that clients share. Outlives them: the last one's close callback comes before its end.
 struct Shared {
   Control::Answer answer;
   std::list<std::unique_ptr<Client>> clients;
 };
 
-/// One connection. It is read only while no reply is under way, so neither side can pile up.
+/// One connection. It is read only while no reply is being sent, so neither side can pile up.
 struct Client {
   uv_pipe_t pipe{};
   uv_write_t write{};
@@ -31,7 +31,7 @@ struct Client {
 
   void close();
   void read();
-  /// Answers the first whole line, if there is one and no reply is under way.
+  /// Answers the first whole line, if there is one and no reply is being sent.
   void serve();
 };
 

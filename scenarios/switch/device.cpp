@@ -36,7 +36,7 @@ class Scoped {
   int descriptor_;
 };
 
-/// Why the last system call failed, and what is usually missing.
+/// Why the last system call failed, and the usual cause.
 std::string reason() {
   const int error = errno;
   const std::string text = std::strerror(error);
@@ -87,7 +87,7 @@ base::Result<Device> Device::create(const std::string& name_space, std::size_t p
     return fail(ErrorCode::network, "cannot enter network namespace {}: {}", name_space, reason());
   }
   auto opened = open_here(port, mtu);
-  ASSERT(setns(home.get(), CLONE_NEWNET) == 0, "the way back is open to whoever came");
+  ASSERT(setns(home.get(), CLONE_NEWNET) == 0, "the way back is open");
   if (!opened) return fail(opened.error().in("network namespace " + name_space));
   return Device(*opened);
 }

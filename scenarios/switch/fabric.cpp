@@ -13,12 +13,12 @@ constexpr std::size_t kEthernetHeader = 14;
 /// Bytes at bits a second.
 base::Duration time_for(double bytes, double rate) { return base::from_seconds(bytes * 8 / rate); }
 
-/// When so many bytes have passed a rate; nothing when they would wait longer than `queue`.
-/// `free_at` is when all that was let in before has passed, and is moved on.
+/// When this many bytes have passed a rate; nothing if they would wait longer than `queue`.
+/// `free_at` is when everything accepted before has passed; it is moved on.
 std::optional<base::Time> pass_rate(double rate, base::Duration queue, std::size_t bytes,
                                     base::Time now, base::Time& free_at) {
   if (rate <= 0) return now;
-  // A token bucket by times: it holds kBurstBytes when all that was let in has long passed.
+  // A token bucket by times: it holds kBurstBytes when everything accepted has long passed.
   const base::Time begin = std::max(now, free_at);
   const base::Time end = begin + time_for(static_cast<double>(bytes), rate);
   const base::Time passed = std::max(now, end - time_for(kBurstBytes, rate));
@@ -30,7 +30,7 @@ std::optional<base::Time> pass_rate(double rate, base::Duration queue, std::size
 }  // namespace
 
 std::array<std::uint8_t, 6> mac_of(std::size_t port) {
-  // 02: chosen locally, of one device.
+  // 02: chosen locally, for one device.
   return {0x02, 0, 0, 0, static_cast<std::uint8_t>(port >> 8), static_cast<std::uint8_t>(port)};
 }
 
@@ -50,7 +50,8 @@ std::size_t Fabric::index(std::size_t from, std::size_t to) const {
 
 void Fabric::set(std::size_t from, std::size_t to, const Conditions& conditions) {
   Pair& changed = pairs_[index(from, to)];
-  // What waits for the old rate has its times already: the new rate starts without a queue.
+  // Frames that wait for the old rate already have their times: the new rate starts without a
+  // queue.
   if (conditions.rate != changed.conditions.rate) changed.free_at = {};
   changed.conditions = conditions;
 }
@@ -139,7 +140,7 @@ void Fabric::offer(std::size_t from, std::size_t to, std::span<const std::uint8_
   Frame sent(frame.begin(), frame.end());
   if (luck.corrupt < conditions.corrupt) {
     ++counters.corrupted;
-    // One bit behind the addresses, so that the damage reaches whom the frame was meant for.
+    // One bit after the addresses, so that the damage reaches the frame's receiver.
     const std::size_t bits = (frame.size() - kEthernetHeader) * 8;
     if (bits > 0) {
       const auto at = static_cast<std::size_t>(luck.place * static_cast<double>(bits));
@@ -182,7 +183,7 @@ std::optional<Fabric::Delivery> Fabric::take(base::Time now) {
       ++counters.cut;
       continue;
     }
-    // Only now is it known in which order frames of several senders come to the receiver's line.
+    // Only now is it known in which order frames of several senders reach the receiver's line.
     Port& port = lines_[top.to];
     if (port.line.rate > 0 && !top.came_down) {
       const auto passed =

@@ -1,5 +1,5 @@
-// starling-switch: an Ethernet switch in user space, one TAP device a network namespace, with a
-// network of any quality between each ordered pair of them. See README.md beside this file.
+// starling-switch: an Ethernet switch in user space, with one TAP device per network namespace, and
+// a network of any quality between each ordered pair of them. See README.md beside this file.
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -34,7 +34,7 @@ constexpr std::string_view kUsage =
     "Joins network namespaces (as `ip netns` names them) by a switch: each gets a device eth0, "
     "which\n"
     "is down and has no address. Prints \"ready\" when all devices are there; ends at SIGINT or\n"
-    "SIGTERM. Needs root, for the namespaces alone.\n";
+    "SIGTERM. Needs root, only for the namespaces.\n";
 /// Frames read from a port before the others get their turn.
 constexpr int kBatch = 64;
 
@@ -102,7 +102,7 @@ class Switch {
   };
 
   void on_readable(const Port& port);
-  /// Delivers what is due and sets the timer to what comes next.
+  /// Delivers due frames and sets the timer to the next one.
   void pump();
   void stop();
 
@@ -214,7 +214,7 @@ int run(std::span<char* const> words) {
   if (const auto opened = made.open(*options); !opened) {
     fmt::print(stderr, "starling-switch: {}\n", opened.error().text);
     std::fflush(nullptr);
-    // Nothing is under way yet; the kernel takes the devices back.
+    // Nothing is in progress yet; the kernel takes the devices back.
     _exit(base::exit_code(opened.error().code));
   }
   fmt::print("ready\n");

@@ -55,7 +55,7 @@ base::Status read_duration(const Json& value, const std::string& key, base::Dura
   return {};
 }
 
-/// Changes what one key says.
+/// Applies one key to the conditions.
 base::Status apply(const std::string& key, const Json& value, Conditions& into) {
   if (key == "rate_bps") return read_number(value, key, kRateMax, into.rate);
   if (key == "queue_ms") return read_duration(value, key, into.queue);

@@ -1,4 +1,4 @@
-// The language of the switch's control socket: one JSON object a line, one reply a line.
+// The language of the switch's control socket: one JSON object per line, one reply per line.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ inline constexpr std::size_t kRequestMax = 64 * 1024;
 ///     {"set": {"rate_bps", "queue_ms", "delay_ms", "jitter_ms", "loss", "duplicate", "reorder",
 ///              "corrupt", "cut"}, "from": [ports], "to": [ports]}
 ///         each is optional: conditions that are not named stay, ports that are not named are all
-///     {"line": {"rate_bps", "queue_ms"}, "ports": [ports]}    what all pairs of a port share
+///     {"line": {"rate_bps", "queue_ms"}, "ports": [ports]}    shared by all pairs of a port
 ///     {"reset": true, "from": [ports], "to": [ports]}    back to perfect pairs
 ///     {"counters": true}
 ///
-/// The reply has "ok"; where that is false "error" says why, and nothing was changed. Counters are
-/// a list with an object for each pair that was offered a frame.
+/// The reply has "ok". If that is false, "error" says why, and nothing was changed. Counters are a
+/// list with an object for each pair that was offered a frame.
 [[nodiscard]] std::string answer(Fabric& fabric, std::string_view request);
 
 }  // namespace starling::net_switch

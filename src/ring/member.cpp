@@ -12,9 +12,9 @@
 namespace starling::ring {
 namespace {
 
-/// Behind what a ring averages: elements with which a peer asks the others for something at the end
-/// of this step. The mean is above 0 where at least one of them does, so all find out at the same
-/// step.
+/// These follow the elements that a ring averages. With them a peer asks the others for something
+/// at the end of this step. The mean is above 0 if at least one of them asks, so all find out at
+/// the same step.
 constexpr std::size_t kSaveWish = 0;   ///< a checkpoint, which all save
 constexpr std::size_t kLeaveWish = 1;  ///< to leave, with a checkpoint
 constexpr std::size_t kWishes = 2;
@@ -82,7 +82,7 @@ void Member::on(const LinkUp& event, base::Time now, Actions& out) {
   }
   if (const auto found = companions_.find(peer); found != companions_.end()) {
     found->second.linked = true;
-    found->second.gone = false;  // it was only held dead; another life of it says so itself
+    found->second.gone = false;  // it was only held dead; if it has a new life, it says so itself
   }
   if (peer == ring_->successor()) to_ring(Ring::SuccessorLost{}, out);
   tell(peer, ring_->received(), out);
@@ -94,7 +94,7 @@ void Member::on(const LinkDown& event, base::Time now, Actions& out) {
   if (!ring_) {
     companions_.erase(peer);  // it may come back, in another life
     await_quiet(now);
-    // Who waits has no ring with it, and never will.
+    // A peer that waits has no ring with it, and never will.
     if (reason != LossReason::done || finished_) return;
     out.emplace_back(Failed{
         {ErrorCode::data, fmt::format("peer {} has ended this run, and this peer's checkpoint is "
@@ -123,8 +123,8 @@ void Member::take(const PeerId& peer, wire::Reduce& message, Actions& out) {
     if (peer == ring_->predecessor()) to_ring(Ring::Received{std::move(message)}, out);
     return;
   }
-  // The predecessor, whoever that will be, knows all peers already. Without this peer it can send
-  // its part of one step and no more; a message without values never is part of one.
+  // The predecessor, whichever peer that will be, knows all peers already. Without this peer it can
+  // send its part of one step and nothing more; a message without values is never part of one.
   Companion& companion = companions_.at(peer);
   const bool is_empty = message.payload.empty();
   companion.early_bytes += message.payload.size();
@@ -204,14 +204,14 @@ void Member::tell(const PeerId& peer, const Ring::Position& position, Actions& o
   out.emplace_back(Send{peer, wire::ReduceReceived{options_.life, position.step, position.pieces}});
 }
 
-/// Anew with each link that comes or goes.
+/// Starts again with each link that comes or goes.
 void Member::await_quiet(base::Time now) {
   quiet_until_.reset();
   const bool are_here = companions_.size() + 1 >= options_.peers;
   if (are_here && !finished_) quiet_until_ = now + kQuiet;
 }
 
-/// A link with the ring's neighbours may be missing for so long.
+/// A link with a neighbour in the ring may be missing for kGrace.
 void Member::watch_links(base::Time now) {
   const auto is_linked = [&](const PeerId& peer) { return companions_.at(peer).linked; };
   if (is_linked(ring_->predecessor()) && is_linked(ring_->successor())) {
@@ -223,11 +223,11 @@ void Member::watch_links(base::Time now) {
 
 void Member::make(Actions& out) {
   const std::size_t here = companions_.size() + 1;
-  if (here > options_.peers) {  // each might leave out another one
+  if (here > options_.peers) {  // each might leave out a different one
     out.emplace_back(Failed{
         {ErrorCode::run_file,
-         fmt::format("{0} peers are here, and swarm.peers says {1}: start so many, or set it to "
-                     "{0} at all of them",
+         fmt::format("{0} peers are here, and swarm.peers says {1}: start that many, or set it "
+                     "to {0} at all of them",
                      here, options_.peers)}});
     return;
   }
@@ -246,7 +246,7 @@ void Member::make(Actions& out) {
   for (wire::Reduce& message : early) to_ring(Ring::Received{std::move(message)}, out);
 }
 
-/// The ring is over, unless it is already, for this peer.
+/// The ring is over for this peer, unless it already was.
 void Member::lose(const PeerId& peer, const std::string& what, Actions& out) {
   companions_.at(peer).gone = true;
   if (goes_on()) {
@@ -256,16 +256,16 @@ void Member::lose(const PeerId& peer, const std::string& what, Actions& out) {
   }
 }
 
-/// What it has not sent by now never comes, and what it lacks it no longer needs. Who is done has
-/// sent all that others need for the same last step.
+/// Anything it has not sent by now never comes, and it no longer needs anything it lacks. A peer
+/// that is done has sent everything that others need for the same last step.
 void Member::part_with(Companion& companion, Actions& out) {
   companion.gone = true;
   break_if_predecessor_is_gone(out);
   say_if_served(out);
 }
 
-/// Peers need not all find the same accuracy: with another device, or another number of threads, a
-/// sum is rounded otherwise.
+/// Peers may find different accuracies: another device, or another number of threads, rounds a sum
+/// differently.
 void Member::break_if_predecessor_is_gone(Actions& out) const {
   if (!goes_on() || !ring_->is_waiting()) return;
   if (companions_.at(ring_->predecessor()).gone) {

@@ -1,6 +1,6 @@
-// A peer as a member of a ring: from its links to the ring, what is told on them, what all of it
-// agree on, and when it is over. A link may be replaced or break at any time: the ring goes on over
-// the next one.
+// A peer as a member of a ring: how its links become the ring, what it tells on them, what all
+// peers agree on, and when the ring is over. A link may be replaced or break at any time: the ring
+// goes on over the next one.
 #pragma once
 
 #include <cstddef>
@@ -22,28 +22,28 @@
 
 namespace starling::ring {
 
-/// The neighbours of a ring must have been the same for this long before it is made: so a peer too
-/// many is found out before the first step.
+/// The neighbours of a ring must have been the same for this long before it is made. So a peer too
+/// many is noticed before the first step.
 inline constexpr base::Duration kQuiet = std::chrono::milliseconds(500);
-/// A link with a neighbour in a ring may be missing for so long.
+/// A link with a neighbour in a ring may be missing for this long.
 inline constexpr base::Duration kGrace = std::chrono::seconds(30);
-/// What is held against who sends messages of a ring that is none, or is not made yet.
+/// The charge against a peer that sends messages of a ring that does not exist, or not yet.
 inline constexpr const char* kUnasked = "gradients that were not asked for";
 
-/// Deterministic; one thread; time never decreases. The ring is made once, of the peers that have
-/// links with this one when all are here, and is over when one of them is missing for good.
+/// Deterministic; one thread; time never decreases. The ring is made once, when all peers are here,
+/// of those that have links with this one. It is over when one of them is missing for good.
 class Member {
  public:
   struct Options {
     base::PeerId self;
     std::uint32_t peers = 2;   ///< of the ring, this one included; at least 2
-    std::size_t elements = 0;  ///< of what is averaged, > 0
+    std::size_t elements = 0;  ///< of the averaged vector, > 0
     base::StepNumber first;    ///< of the first average
     std::uint64_t life = 0;    ///< tells this process from an earlier one
   };
 
   // Events.
-  /// From then on both ends take and send on this link alone.
+  /// From then on, both ends send and receive only on this link.
   struct LinkUp {
     base::PeerId peer;
   };
@@ -52,22 +52,22 @@ class Member {
     base::PeerId peer;
     membership::LossReason reason{};
   };
-  /// On the present link with that peer.
+  /// On the current link with that peer.
   struct Received {
     base::PeerId peer;
     std::variant<wire::Reduce, wire::ReduceReceived> message;
   };
-  /// By the member table it does not come back, or not for now.
+  /// By the member table, the peer does not come back, or not for now.
   struct HeldLost {
     base::PeerId peer;
   };
-  /// What this peer has to be averaged of a step; only while the ring goes on, and when the last
-  /// average is out.
+  /// This peer's part of the average of a step. May come only while the ring goes on, and once the
+  /// last average is out.
   using Ready = Ring::GradientReady;
   using Event = std::variant<LinkUp, LinkDown, Received, HeldLost, Ready>;
 
   // Actions.
-  /// All are here: the first average may be begun.
+  /// All are here: the first average may begin.
   struct Made {};
   struct Send {
     base::PeerId peer;
@@ -75,20 +75,20 @@ class Member {
   };
   struct Averaged {
     std::vector<float> mean;
-    bool save = false;  ///< at this step, as all of the ring do
+    bool save = false;  ///< at this step, as all peers of the ring do
   };
-  /// The link is to be closed and its peer reported.
+  /// The link has to be closed and its peer reported.
   struct Misbehaved {
     base::PeerId peer;
     std::string text;
   };
-  /// The successor needs nothing of this peer any more; may come more than once.
+  /// The successor no longer needs anything from this peer. May come more than once.
   struct Served {};
-  /// It cannot go on: the text says who is missing.
+  /// The ring cannot go on: the text says who is missing.
   struct Broken {
     std::string text;
   };
-  /// It cannot be made or went wrong.
+  /// The ring cannot be made, or it went wrong.
   struct Failed {
     base::Error error;
   };
@@ -96,8 +96,8 @@ class Member {
 
   explicit Member(const Options& options) : options_(options) {}
 
-  /// Takes one event in and appends the actions it causes. After Broken or Failed nothing else may
-  /// come.
+  /// Takes one event and appends the actions that it causes. After Broken or Failed nothing else
+  /// may come.
   void handle(Event event, base::Time now, std::vector<Action>& out);
   [[nodiscard]] std::optional<base::Time> next_deadline() const;
   void expire(base::Time now, std::vector<Action>& out);
@@ -105,19 +105,19 @@ class Member {
   /// Asks the others for a common checkpoint with the next average, or to stop after it and save.
   void wish_to_save() noexcept { wishes_to_save_ = true; }
   void wish_to_leave() noexcept { wishes_to_leave_ = true; }
-  /// This peer begins no average any more.
+  /// This peer does not begin another average.
   void finish() noexcept;
 
   [[nodiscard]] bool is_made() const noexcept { return ring_.has_value(); }
-  /// Whether it is made, and this peer still needs all of the others.
+  /// Whether the ring is made and this peer still needs all of the others.
   [[nodiscard]] bool goes_on() const noexcept { return ring_ && !stops_ && !finished_; }
-  /// Somebody leaves: the last average that was asked for is out.
+  /// A peer leaves, and the last average that was asked for is out.
   [[nodiscard]] bool stops() const noexcept { return stops_; }
-  /// Whether the successor needs nothing of this peer any more.
+  /// Whether the successor no longer needs anything from this peer.
   [[nodiscard]] bool is_served() const;
-  /// Whether this peer may be of the ring.
+  /// Whether this peer may be in the ring.
   [[nodiscard]] bool admits(const base::PeerId& peer) const;
-  /// That is being averaged, or comes next.
+  /// The step that is being averaged, or comes next.
   [[nodiscard]] base::StepNumber step() const;
   /// The others of the ring in order of id; before it is made, those with a link.
   [[nodiscard]] std::vector<base::PeerId> others() const;
@@ -129,7 +129,7 @@ class Member {
   /// Another peer of the ring, or one with a link before the ring is made.
   struct Companion {
     bool linked = true;
-    bool gone = false;                  ///< no word of it comes any more
+    bool gone = false;                  ///< nothing more is heard of it
     std::optional<std::uint64_t> life;  ///< of its process
     std::optional<Ring::Position> has;  ///< what it said before the ring was made here
     std::vector<wire::Reduce> early;    ///< what it sent before
@@ -144,7 +144,7 @@ class Member {
   void on(Ready& event, base::Time now, Actions& out);
   void take(const base::PeerId& peer, wire::Reduce& message, Actions& out);
   void take(const base::PeerId& peer, const wire::ReduceReceived& message, Actions& out);
-  // What the ring asks for.
+  // The ring's requests.
   void perform(Ring::SendToSuccessor& send, Actions& out);
   void perform(Ring::Reduced& reduced, Actions& out);
   void perform(const Ring::TellPredecessor& tell, Actions& out);
@@ -169,8 +169,8 @@ class Member {
   bool wishes_to_leave_ = false;
   bool stops_ = false;
   bool finished_ = false;
-  std::optional<base::Time> quiet_until_;  ///< all are here: time at which it is made
-  std::optional<base::Time> links_until_;  ///< time until which it waits for a missing link
+  std::optional<base::Time> quiet_until_;  ///< all are here: when the ring is made
+  std::optional<base::Time> links_until_;  ///< how long it waits for a missing link
 };
 
 }  // namespace starling::ring

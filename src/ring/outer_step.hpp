@@ -1,5 +1,5 @@
-// Local training in rounds: what each peer's steps moved its replica by, averaged over all, is one
-// step of an outer optimizer.
+// Local training in rounds: the movement of each peer's replica in its steps, averaged over all
+// peers, is one step of an outer optimizer.
 #pragma once
 
 #include <span>
@@ -17,16 +17,16 @@ class OuterStep {
   /// The first round starts from `x`.
   OuterStep(std::span<const float> x, float lr, float momentum);
 
-  /// out = a - x, of as many elements.
+  /// out = a - x; both have the size of a.
   void moved(std::span<const float> x, std::span<float> out) const;
-  /// Ends a round: `mean` of what all moved by. Sets x.
+  /// Ends a round. `mean`: the mean movement of all peers. Sets x.
   void apply(std::span<const float> mean, std::span<float> x);
 
  private:
   std::vector<float> start_;  ///< a
   std::vector<float> momentum_;
   float lr_;
-  float keep_;  ///< of the momentum
+  float keep_;  ///< factor of the momentum
 };
 
 }  // namespace starling::ring

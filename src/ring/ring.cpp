@@ -20,9 +20,9 @@ Ring::Ring(std::vector<PeerId> peers, const PeerId& self, std::size_t elements,
     : peers_(std::move(peers)), elements_(elements), first_(first), step_(first), known_{first, 0} {
   ASSERT(!peers_.empty() && peers_.size() <= kPeersMax && elements > 0);
   std::ranges::sort(peers_);
-  ASSERT(std::ranges::adjacent_find(peers_) == peers_.end(), "each peer stands in the ring once");
+  ASSERT(std::ranges::adjacent_find(peers_) == peers_.end(), "each peer is in the ring once");
   const auto at = std::ranges::find(peers_, self);
-  ASSERT(at != peers_.end(), "a peer reduces in its own ring");
+  ASSERT(at != peers_.end(), "a peer is in its own ring");
   self_ = static_cast<std::size_t>(at - peers_.begin());
   incoming_ = order_of(&Ring::received_chunk);
   outgoing_ = order_of(&Ring::sent_chunk);
@@ -73,7 +73,7 @@ void Ring::on(Received& event, std::vector<Action>& out) {
 
 void Ring::on(const SuccessorHas& event, std::vector<Action>& out) {
   Position position = event.position;
-  // They have different checkpoints, which the first message will show it.
+  // They have different checkpoints; the first message will show it.
   if (step_ == first_ && sent_ == 0 && position.step != first_) position = known_;
   if (auto status = check(position); !status) {
     return fail(status.error().in("peer " + successor().brief()), out);
@@ -125,7 +125,8 @@ base::Status Ring::check(const Reduce& message) const {
     return base::fail(kCode, "sent {} bytes of gradients where {} were due", message.payload.size(),
                       bytes);
   }
-  // What has come all the way round came by the successor, which had what it needed for that.
+  // A message that has come all the way round came through the successor, which had all it needed
+  // for it.
   const bool came_round = gather || hop + 1 == hops();
   if (came_round && is_behind_) {
     return base::fail(kCode, "sent gradients that this peer's successor can have no part in");
@@ -137,8 +138,7 @@ base::Status Ring::check(const Reduce& message) const {
 }
 
 base::Status Ring::check(const Position& position) const {
-  // Where the link is open, what was there when this was said is known already, from what came
-  // round.
+  // If the link is open, what came round has already shown the state at the time of this message.
   const bool can_be = is_open_ || can_send_from(position);
   if (position < known_ || position > sent() || position.pieces > outgoing_.back() || !can_be) {
     return base::fail(ErrorCode::protocol,
@@ -150,8 +150,8 @@ base::Status Ring::check(const Position& position) const {
   return {};
 }
 
-// A sum is overwritten by its mean, and by the next step: who had no part in the one, or has not
-// taken the other, says what can not be.
+// A sum is overwritten by its mean, and by the next step. So a successor that had no part in the
+// sum, or has not taken the mean, claims something impossible.
 bool Ring::can_send_from(const Position& position) const {
   if (position.step > step_) return true;
   if (position.step == step_) {
@@ -167,14 +167,14 @@ base::StepNumber Ring::sent_step() const noexcept {
   return is_behind_ ? base::StepNumber{step_.value - 1} : step_;
 }
 
-// All of a step is the beginning of the next one.
+// Having all of a step is the same as being at the beginning of the next one.
 Ring::Position Ring::sent() const noexcept {
   if (sent_ == outgoing_.back()) return {sent_step().next(), 0};
   return {sent_step(), sent_};
 }
 
-// Messages of step_ that are there to be sent: the own chunk, then what was taken, but for the
-// last round, in its order.
+// Messages of step_ that are ready to be sent, in order: the own chunk, then everything taken
+// except in the last round.
 std::size_t Ring::to_send() const noexcept {
   return ready_ ? std::min(outgoing_[1] + taken_, outgoing_.back()) : 0;
 }
@@ -250,7 +250,8 @@ std::size_t Ring::buckets(std::size_t chunk_index) const {
   return base::ceil_div(chunk(chunk_index).size(), kBucketElements);
 }
 
-// Own chunk first, then those before it; from the first round of the gather on, the one after it.
+// The own chunk first, then those before it; from the first round of the gather on, the one after
+// it.
 std::size_t Ring::sent_chunk(std::size_t round) const {
   return (self_ + 2 * peers_.size() - round) % peers_.size();
 }

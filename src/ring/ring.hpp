@@ -1,15 +1,16 @@
-// Ring all-reduce of gradients, the baseline: a fixed set of peers in order of id, each sending to
-// the next one. Bucketed and pipelined after the scatter-reduce and all-gather of P. Patarasuk and
-// X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations" (2009).
+// Ring all-reduce of gradients, the baseline: a fixed set of peers in order of id, each of which
+// sends to the next one. Bucketed and pipelined after the scatter-reduce and all-gather of P.
+// Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations"
+// (2009).
 //
-// The gradient is cut in N chunks. Chunk c starts at peer c, collects every peer's part on its way
-// round (scatter), is divided by N where it is complete, and goes round again as it is (gather): so
-// all peers get the same bits. Each peer sends 2 (N-1) / N of the gradient.
+// The gradient is cut into N chunks. Chunk c starts at peer c, collects every peer's part on its
+// way round (scatter), is divided by N when it is complete, and goes round again unchanged
+// (gather). So all peers get the same bits. Each peer sends 2 (N-1) / N of the gradient.
 //
-// A link may be replaced at any time, with what is on it. So a peer sends only once its successor
-// has said on the present link what it has, and goes on from there. Nothing is kept for that but
-// the means of the last step: what a peer holds of the present one is what it has sent, or what the
-// successor had a part in.
+// A link may be replaced at any time, and everything on it is lost. So a peer sends only after its
+// successor has said on the current link what it has, and continues from there. For this, only the
+// means of the last step are kept: the values a peer holds of the current step are those it has
+// sent, or those the successor had a part in.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +31,9 @@ inline constexpr std::size_t kPeersMax = 1024;
 /// One peer's place in the ring. Deterministic, no time; one thread.
 class Ring {
  public:
-  /// What a peer has of its predecessor's messages, whose order is fixed.
+  /// How much a peer has of its predecessor's messages, whose order is fixed.
   struct Position {
-    base::StepNumber step;     ///< all of earlier steps
+    base::StepNumber step;     ///< the peer has all of earlier steps
     std::uint64_t pieces = 0;  ///< messages of this one
 
     friend auto operator<=>(const Position&, const Position&) = default;
@@ -47,7 +48,8 @@ class Ring {
   struct Received {
     wire::Reduce message;  ///< message from the predecessor
   };
-  /// The first one, also after SuccessorLost, is where the link begins: what follows is sent.
+  /// The first one, also after SuccessorLost, tells where the link begins; the messages after that
+  /// point are sent.
   struct SuccessorHas {
     Position position;
   };
@@ -63,36 +65,36 @@ class Ring {
     base::StepNumber step;
     std::vector<float> mean;
   };
-  /// All of a step is here. Need not arrive where the link is lost: the next one begins with it.
+  /// All of a step is here. It may get lost with the link: the next link begins with it.
   struct TellPredecessor {
     Position position;
   };
-  /// A neighbour breaks the protocol: the mean can not be had, the run ends.
+  /// A neighbour breaks the protocol: the mean cannot be computed, and the run ends.
   struct Failed {
     base::Error error;
   };
   using Action = std::variant<SendToSuccessor, Reduced, TellPredecessor, Failed>;
 
-  /// `peers`: all of the ring, `self` among them, each once, at most kPeersMax. `first`: the
-  /// step of the first gradient; steps then count up by one. `elements` of the gradient, > 0.
+  /// `peers`: all of the ring, including `self`, each once, at most kPeersMax. `first`: the step of
+  /// the first gradient; steps then count up by one. `elements`: of the gradient, > 0.
   Ring(std::vector<base::PeerId> peers, const base::PeerId& self, std::size_t elements,
        base::StepNumber first);
 
   [[nodiscard]] const base::PeerId& successor() const;
   [[nodiscard]] const base::PeerId& predecessor() const;
   [[nodiscard]] bool contains(const base::PeerId& peer) const;
-  /// That is being reduced, or comes next.
+  /// The step that is being reduced, or comes next.
   [[nodiscard]] base::StepNumber step() const noexcept { return step_; }
-  /// The own gradient is here, and messages of others are to come.
+  /// The own gradient is here, and messages of others are still to come.
   [[nodiscard]] bool is_waiting() const noexcept { return ready_; }
-  /// What is to be told where a link with the predecessor begins.
+  /// To be told when a link with the predecessor begins.
   [[nodiscard]] Position received() const noexcept { return {step_, taken_ + waiting_.size()}; }
-  /// Whether the successor is known to have all of the steps that are reduced.
+  /// Whether the successor is known to have all steps that are reduced.
   [[nodiscard]] bool successor_has_all() const noexcept;
 
-  /// A gradient may come only when the mean of the one before is out (ASSERT). Messages for a step
-  /// whose gradient is not ready wait: those of one step, at most 4 bytes an element in all. After
-  /// Failed, nothing is taken any more.
+  /// A gradient may come only when the mean of the previous one is out (ASSERT). Messages for a
+  /// step whose gradient is not ready wait; there are only those of one step, at most 4 bytes an
+  /// element in all. After Failed, nothing more is accepted.
   void handle(Event event, std::vector<Action>& out);
 
  private:
@@ -102,13 +104,13 @@ class Ring {
     [[nodiscard]] std::size_t size() const { return end - begin; }
   };
 
-  /// Where a message stands in a step: rounds 0 to N-2 scatter, N-1 to 2N-3 gather.
+  /// Where a message belongs in a step: rounds 0 to N-2 scatter, N-1 to 2N-3 gather.
   struct Place {
     std::size_t round = 0;
     std::size_t bucket = 0;
   };
-  /// By round, then by bucket: the messages of a step on one link. `first` of each round, and the
-  /// number of all.
+  /// The messages of a step on one link, by round, then by bucket: the `first` of each round, and
+  /// the number of all.
   using Order = std::vector<std::size_t>;
 
   void on(GradientReady& event, std::vector<Action>& out);
@@ -147,7 +149,7 @@ class Ring {
   std::uint64_t samples_ = 0;
   std::vector<float> values_;          // own gradient, then sums, then means
   std::size_t taken_ = 0;              // messages of step_ that are in values_
-  std::vector<wire::Reduce> waiting_;  // further ones, which wait for the gradient
+  std::vector<wire::Reduce> waiting_;  // later ones, which wait for the gradient
 
   bool is_open_ = false;           // whether the successor has said where the link begins
   bool is_behind_ = false;         // whether messages of the last step are still to be sent

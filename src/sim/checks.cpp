@@ -11,11 +11,11 @@
 namespace starling::sim {
 namespace {
 
-/// Of so many peers a second is looked at what takes long, each in turn.
+/// The slow inspections look at this many peers a second, each in turn.
 constexpr std::size_t kTurnsEachSecond = 32;
 
-/// In the order in which they are told, and before those that others ask: of several that break at
-/// once the first is reported.
+/// In the order in which they are told, before the checks that others ask. If several break at
+/// once, the first is reported.
 constexpr MakeCheck* kChecks[] = {make_recovery,     make_membership_cost, make_pairs,
                                   make_incarnations, make_reaches,         make_counters,
                                   make_dials,        make_exchanges,       make_soundness,
@@ -62,7 +62,7 @@ void Checks::fault(const PlannedEvent& event, bool begins) {
   for (const auto& check : checks_) check->fault(event, begins);
 }
 
-// Honest peers never find each other at fault; frames that were damaged do not get that far.
+// Honest peers never find each other at fault; a damaged frame never gets far enough to cause that.
 void Checks::noticed(const Node& node, const base::Notice& notice) {
   if (notice.accuses && !calm_.twins()) alarm_.raise("peer-{} says: {}", node.peer, notice.text);
 }

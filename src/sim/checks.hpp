@@ -1,5 +1,5 @@
-// What must hold in the simulated world, and what is measured of it. Here is decided who is told of
-// what when; each of sim/checks looks at one thing.
+// Everything that must hold in the simulated world, and everything that is measured. This class
+// decides which check hears of an event, and when; each file of sim/checks looks at one thing.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ class Checks final : public Observer {
 
   /// After the run.
   void finish();
-  /// The first invariant that broke; empty: none.
+  /// The first invariant that broke; empty: none did.
   [[nodiscard]] const std::string& failure() const noexcept { return alarm_.failure(); }
   [[nodiscard]] double failed_at() const noexcept { return alarm_.raised_at(); }
   /// After finish().
@@ -49,7 +49,7 @@ class Checks final : public Observer {
   Calm calm_;
   Findings findings_;
   std::vector<std::unique_ptr<Check>> checks_;
-  std::size_t turn_ = 0;  ///< of the peers that are looked at one after the other
+  std::size_t turn_ = 0;  ///< of the peers that are looked at in turn
 };
 
 }  // namespace starling::sim

@@ -1,5 +1,5 @@
-// A simulated peer's folder: the checkpoints in it, as bytes that can be damaged, and where others
-// are.
+// A simulated peer's folder: its checkpoints, as bytes that can be damaged, and the addresses of
+// other peers.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Checkpoint {
   std::vector<float> parameters;
   std::vector<float> buffers;
   std::vector<float> state;  ///< of the learner
-  std::uint64_t hash = 0;    ///< of all of them, when it was written
+  std::uint64_t hash = 0;    ///< of all members above, when it was written
 
   [[nodiscard]] std::uint64_t hash_now() const {
     return base::xxh3(std::as_bytes(std::span(parameters))) ^
@@ -32,8 +32,8 @@ struct Checkpoint {
   }
 };
 
-/// The newest kKept checkpoints; a damaged one is passed over, as after a restart of a real peer.
-/// The addresses of others are a file of their own, that is written between two checkpoints, too.
+/// Keeps the newest kKept checkpoints; a damaged one is skipped, as when a real peer restarts. The
+/// addresses of other peers are in a separate file, which is also written between two checkpoints.
 class Folder {
  public:
   static constexpr std::size_t kKept = 2;

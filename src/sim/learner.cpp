@@ -23,7 +23,7 @@ namespace {
 
 using base::fail;
 
-/// Where no run file is given.
+/// Used if no run file is given.
 constexpr const char* kRunText = R"([run]
 name = "simulated"
 samples = 1
@@ -44,9 +44,9 @@ every = 10
 
 // --- a bowl ---
 
-/// f(x) = mean of h (x - c)^2 / 2; the gradient has noise, and at each peer a slant of its own that
-/// many peers' average is free of: c is the lowest point for all together. Buffers, if wanted, are
-/// means and variances in turn, which each peer sees a little different for good.
+/// f(x) = mean of h (x - c)^2 / 2. The gradient has noise, and at each peer an individual slant,
+/// which cancels in the average over many peers: c is the lowest point for all together. Buffers,
+/// if wanted, are means and variances in turn; each peer permanently sees slightly different ones.
 class Bowl final : public Task {
  public:
   Bowl(std::uint32_t elements, std::uint32_t buffer_count, std::uint64_t seed)
@@ -135,7 +135,7 @@ class BowlLearner final : public peer::Learner {
     return sum / static_cast<double>(x.size());
   }
 
-  /// Each peer's bowl is a little aside of the others': alone it ends elsewhere.
+  /// Each peer's bowl is shifted a little: alone the peer ends elsewhere.
   static constexpr float kSlant = 0.2F;
   static constexpr float kMomentum = 0.02F;  ///< of the buffers
 
@@ -155,7 +155,7 @@ std::unique_ptr<peer::Learner> Bowl::learner(const base::PeerId& id) {
 
 // --- nothing ---
 
-/// Steps that only count, so that progress is told among the peers.
+/// Steps that only count, so that peers tell each other their progress.
 class IdleLearner final : public peer::Learner {
  public:
   static constexpr std::uint32_t kBatch = 1;
@@ -192,7 +192,7 @@ class Idle final : public Task {
 
 // --- a network ---
 
-/// A model on a data set. One compiled program serves all peers: it keeps no parameters.
+/// A model on a data set. One compiled program serves all peers: it has no parameters of its own.
 class Network final : public Task {
  public:
   Network(data::Dataset loaded, model::Model built)
@@ -272,7 +272,7 @@ class NetworkLearner final : public peer::Learner {
   train::UpdateRule rule_;
   std::vector<float> gradient_;
   data::BatchBuffer batch_;
-  std::vector<float> x_;  ///< of the evaluation, like buffers_
+  std::vector<float> x_;  ///< for the evaluation, like buffers_
   std::vector<float> buffers_;
   std::uint32_t wanted_ = 0;  ///< samples of the test set; 0: all
 };
@@ -320,8 +320,8 @@ base::Result<std::unique_ptr<Network>> make_network(runfile::RunFile& run_file, 
   if (problem != Problem::model) {
     if (run_file.data.augmentation.any()) {
       return fail(base::ErrorCode::run_file,
-                  "data.crop and data.flip change images, but samples of the simulator's own data "
-                  "are none: leave them out, or name a run file");
+                  "data.crop and data.flip change images, but the simulator's own data "
+                  "has none: leave them out, or name a run file");
     }
     run_file.data.shards = std::min(run_file.data.shards, 64U);
   }
@@ -363,7 +363,7 @@ double turns_of(const Entry& entry, double duration) {
   return 1 + std::max(0.0, end - entry.at) / *entry.every;
 }
 
-/// Samples of a run that is half done when the scenario ends, at most.
+/// Samples for a run that is at most half done when the scenario ends.
 std::uint64_t endless_samples(const Scenario& scenario, std::uint32_t batch) {
   double peers = scenario.count;
   for (const Entry& entry : scenario.timeline) {
@@ -382,7 +382,7 @@ base::Result<std::unique_ptr<Task>> make_task(const Scenario& scenario) {
                       ? runfile::parse_run_file(kRunText, "the simulator's run file", scenario.set)
                       : runfile::read_run_file(scenario.run_file, scenario.set);
   if (!run_file) return fail(run_file.error());
-  // Which device a machine has must not show in a trace.
+  // The machine's devices must not show in a trace.
   run_file->train.device = "cpu";
   const Problem problem = scenario.sim.problem;
   if (problem == Problem::none) run_file->train.batch = IdleLearner::kBatch;

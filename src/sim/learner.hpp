@@ -1,4 +1,4 @@
-// What a simulated peer trains: a problem, and one peer's part in it.
+// The training of a simulated peer: a problem, and one peer's part in it.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace starling::sim {
 
-/// What the swarm trains; outlives its learners.
+/// The problem that the swarm trains; outlives its learners.
 class Task {
  public:
   virtual ~Task() = default;
@@ -29,7 +29,7 @@ class Task {
   std::vector<float> optimum;  ///< quadratic: the lowest point
 };
 
-/// Errors: the run file's, the data set's, the device's.
+/// Errors: those of the run file, the data set and the device.
 [[nodiscard]] base::Result<std::unique_ptr<Task>> make_task(const Scenario& scenario);
 
 }  // namespace starling::sim

@@ -13,20 +13,20 @@
 namespace starling::sim {
 namespace {
 
-/// Whether a link's mirrors are others after the job.
+/// Whether the job gives a link other mirrors.
 bool sets_mirrors(const exchange::Job& job) {
   return std::holds_alternative<exchange::OpenJob>(job) ||
          std::holds_alternative<exchange::CloseJob>(job) ||
          std::holds_alternative<exchange::CommitJob>(job);
 }
 
-/// Only commits and these move the replica.
+/// Only commits and these jobs move the replica.
 bool adopts(const exchange::Job& job) {
   const auto* open = std::get_if<exchange::OpenJob>(&job);
   return open != nullptr && open->decision == exchange::OpenDecision::adopt;
 }
 
-/// Commits that were applied.
+/// The commits that were applied.
 std::set<exchange::JobTag> applied_of(std::span<const exchange::Outcome> outcomes) {
   std::set<exchange::JobTag> applied;
   for (const exchange::Outcome& outcome : outcomes) {
@@ -87,8 +87,8 @@ void Ledger::note_opening(const exchange::OpenJob& job) {
                       .momentum = 0};
 }
 
-// Who adopts has the other's replica, as the mirrors have it, and buffers. Other links of the same
-// batch may have moved it since, so nothing is asked where there are any.
+// A peer that adopts has the other's buffers, and the other's replica as in the mirrors. Other
+// links of the same batch may have moved the replica since, so nothing is checked if there are any.
 void Ledger::check_adoption(const exchange::OpenJob& job, const exchange::Replica& replica) {
   if (job.decision != exchange::OpenDecision::adopt || !replica.has(job.peer)) return;
   const auto buffers = base::bytes_of(replica.buffers().values());
@@ -104,8 +104,8 @@ void Ledger::check_adoption(const exchange::OpenJob& job, const exchange::Replic
   }
 }
 
-// What a commit does to a replica follows from its mirrors and deltas: with D the difference of the
-// mirrors once both have their deltas, it is moved by gamma w D, at both ends by the same bits.
+// The effect of a commit on a replica follows from its mirrors and deltas: let D be the difference
+// of the mirrors after both deltas. The replica moves by gamma w D, at both ends by the same bits.
 std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
                                               const exchange::Replica& replica) const {
   const auto mine = replica.mirror(commit.peer, exchange::MirrorOf::mine);
@@ -131,7 +131,7 @@ std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
                         momentum_after(commit, replica)};
 }
 
-// Sum of the elements of a link's momentum once an exchange is committed.
+// The sum of the elements of a link's momentum after an exchange is committed.
 double Ledger::momentum_after(const exchange::CommitJob& commit,
                               const exchange::Replica& replica) const {
   const double momentum = static_cast<double>(replica.averaging().momentum);
@@ -146,8 +146,8 @@ double Ledger::momentum_after(const exchange::CommitJob& commit,
   return sum;
 }
 
-// Of the commits among these jobs, by their tags; left out are those whose mirrors another of the
-// jobs sets. To be called before the jobs run.
+// Shares of the commits among these jobs, by their tags, except those whose mirrors another of the
+// jobs sets. Call it before the jobs run.
 Ledger::Shares Ledger::shares_of(Jobs due, const exchange::Replica& replica) const {
   Shares shares;
   for (const exchange::Job& job : due) {
@@ -162,7 +162,7 @@ Ledger::Shares Ledger::shares_of(Jobs due, const exchange::Replica& replica) con
   return shares;
 }
 
-// Whether commits did to the replica what their mirrors say, where nothing else moved it.
+// Checks that commits moved the replica as their mirrors say, if nothing else moved it.
 void Ledger::check_moved(Jobs due, const Tags& applied, const exchange::Replica& replica) {
   if (std::ranges::any_of(due, adopts)) return;
   double expected = 0;
@@ -173,10 +173,10 @@ void Ledger::check_moved(Jobs due, const Tags& applied, const exchange::Replica&
     expected += share->second.moved + share->second.ahead;
     size += share->second.size;
   }
-  // Mirrors in bfloat16 are as far from what they were meant to be as their last bit says.
+  // Mirrors in bfloat16 differ from the intended values by up to their last bit.
   const bool whole = replica.averaging().mirror == delta::MirrorType::float32;
   const double rounding = whole ? 1e-5 : 0x1p-7;
-  // Any job may divide x between y and r anew; of a replica that diverges, the last bits are large.
+  // Any job may divide x between y and r again; when a replica diverges, its last bits are large.
   double last_bits = 0;
   for (const float x : x_) last_bits += 0x1p-23 * std::abs(static_cast<double>(x));
   if (!(std::abs(*moved_ - expected) <= 1e-4 + rounding * size + last_bits)) {

@@ -1,5 +1,5 @@
-// The exchanges of a simulated peer's replica, for the checks: which were committed, and what they
-// did to it.
+// The exchanges of a simulated peer's replica, for the checks: which were committed, and how they
+// changed it.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +20,21 @@
 
 namespace starling::sim {
 
-/// Larger replicas are looked at after one exchange of kLargeEvery.
+/// Of larger replicas, only one exchange in kLargeEvery is looked at.
 inline constexpr std::size_t kSmallReplica = 4096;
 inline constexpr std::uint64_t kLargeEvery = 16;
 
-/// A link's exchange as this end's replica has it.
+/// A link's exchange, seen from this end's replica.
 struct LinkLedger {
-  /// Names the opening: the same at both ends, another after each opening.
+  /// Names the opening: the same at both ends, and different after each opening.
   std::uint64_t opening = 0;
   std::uint64_t serial = 0;  ///< of the opening, at this end
   base::ExchangeNumber committed;
-  /// What the last commit added to the sum of this replica's elements, momentum aside; nothing
-  /// where it was applied together with others or not looked at.
+  /// How much the last commit added to the sum of this replica's elements, without momentum;
+  /// nothing if it was applied together with others or was not looked at.
   std::optional<double> moved;
-  /// By what all commits since the opening moved that sum, as their mirrors say, and all but the
-  /// last one; nothing once one of them was not looked at.
+  /// How much all commits since the opening moved that sum, as their mirrors say, and the same
+  /// without the last one; nothing once one of them was not looked at.
   std::optional<double> sum = 0;
   std::optional<double> sum_before = 0;
   double momentum = 0;  ///< sum of the elements of the link's momentum
@@ -44,9 +44,9 @@ class Ledger final : public peer::ExchangeObserver {
  public:
   using Links = std::map<base::PeerId, LinkLedger>;
 
-  /// Before a job that sets the mirrors with `peer` is submitted: the link, the same number at both
-  /// ends, on which it does. A later job of this kind drops one that waits, so they are counted
-  /// here.
+  /// Call before submitting a job that sets the mirrors with `peer`. `link`: the link on which it
+  /// does so; the same number at both ends. A later job of this kind drops one that waits, so they
+  /// are counted here.
   void opens_on(const base::PeerId& peer, std::uint64_t link) {
     auto& [on, times] = opens_on_[peer];
     times = on == link ? times + 1 : 1;
@@ -57,18 +57,18 @@ class Ledger final : public peer::ExchangeObserver {
              std::span<const exchange::Outcome> outcomes) override;
 
   [[nodiscard]] const Links& links() const noexcept { return links_; }
-  /// The first breach of the exchange's rules; empty: none.
+  /// The first breach of the exchange's rules; empty: there was none.
   [[nodiscard]] const std::string& breach() const noexcept { return breach_; }
   /// Links whose exchange was committed since the last call.
   [[nodiscard]] std::vector<base::PeerId> take_committed() { return std::exchange(committed_, {}); }
   void add_bounds(base::Bounds& out) const;
 
  private:
-  /// A commit's part of what a batch moved.
+  /// A commit's part of a batch's movement.
   struct Share {
     double moved = 0;
-    double size = 0;   ///< of what was added up: how far rounding may take it
-    double ahead = 0;  ///< by its link's momentum, beside `moved`
+    double size = 0;   ///< of the values that were added up: how large the rounding error may be
+    double ahead = 0;  ///< by its link's momentum, in addition to `moved`
   };
   using Jobs = std::span<const exchange::Job>;
   using Tags = std::set<exchange::JobTag>;
@@ -84,17 +84,17 @@ class Ledger final : public peer::ExchangeObserver {
   void check_adoption(const exchange::OpenJob& job, const exchange::Replica& replica);
   void note_commits(Jobs due, const Tags& applied, const exchange::Replica& replica);
   void blame(std::string breach);
-  /// Of the replica's elements, which are in x_ then.
+  /// Of the replica's elements, which are in x_ afterwards.
   [[nodiscard]] double sum(const exchange::Replica& replica);
 
   Links links_;
   std::vector<base::PeerId> committed_;
   std::uint64_t batches_ = 0;
   std::uint64_t openings_ = 0;
-  /// Of each peer: the link, and how often mirrors were set on it.
+  /// For each peer: the link, and how often mirrors were set on it.
   std::map<base::PeerId, std::pair<std::uint64_t, std::uint64_t>> opens_on_;
   std::string breach_;
-  std::optional<double> moved_;  ///< by the batch under way; nothing: it is not looked at
+  std::optional<double> moved_;  ///< by the current batch; nothing: it is not looked at
   Shares shares_;                ///< of its commits
   std::vector<float> x_;
 };

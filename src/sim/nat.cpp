@@ -70,7 +70,7 @@ void Nat::place(const PlannedPeer& peer) {
   behind.push_back(peer.number);
 }
 
-// The router nearest to the peer lets in what comes for it. Two of one router get two ports.
+// The router nearest to the peer lets in connections for it. Two peers of one router get two ports.
 void Nat::open_ports(std::uint32_t peer) {
   const Site& site = sites_[peer];
   if (site.routers.empty()) return;
@@ -98,7 +98,7 @@ const base::Ip* Nat::host_of(std::uint32_t peer, bool v6) const {
   return found == hosts.end() ? nullptr : &*found;
 }
 
-// Whose machine has the address, of those that are reached without passing a router.
+// The peer with this address, among those that can be reached without passing a router.
 std::optional<std::uint32_t> Nat::beside(std::uint32_t peer, const base::Ip& host) const {
   for (const std::uint32_t other : neighbours(peer)) {
     if (std::ranges::find(sites_[other].hosts, host) != sites_[other].hosts.end()) return other;
@@ -130,8 +130,8 @@ std::optional<Nat::Passage> Nat::dial(std::uint32_t from, const base::IpPort& to
   return Passage{*there, source, false};
 }
 
-// The source that is seen beyond the router. Only a dial from the listening port leaves a hole:
-// nobody waits for others at any other port.
+// The source that is seen beyond the router. Only a dial from the listening port leaves a hole: no
+// peer waits for others at any other port.
 base::IpPort Nat::pass_out(Router& router, const base::IpPort& inner, const base::IpPort& to,
                            bool punches, base::Time now) {
   const bool maps = translates(router, inner.ip);
@@ -170,7 +170,7 @@ std::uint16_t Nat::keep_port(Router& router, const base::IpPort& inner) {
   return port;
 }
 
-// Where it goes on to behind the router.
+// The inner end to which the router forwards it.
 std::optional<base::IpPort> Nat::pass_in(const Router& router, const base::IpPort& from,
                                          const base::IpPort& to, base::Time now) {
   const bool maps = translates(router, to.ip);

@@ -1,4 +1,5 @@
-// The network between the peers: which paths are cut or bad right now, and what one packet meets.
+// The network between the peers: which paths are cut or bad right now, and what happens to a
+// packet.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace starling::sim {
 
-/// The conditions of one path, all decided.
+/// The conditions of one path, all resolved.
 struct PathState {
   double latency_ms = 0.2;
   double jitter_ms = 0;
@@ -22,7 +23,7 @@ struct PathState {
   bool cut = false;
 };
 
-/// Faults are named by the number that add() gave.
+/// Faults are named by the number that add() returned.
 class PathTable {
  public:
   /// `plan` outlives this.
@@ -30,7 +31,7 @@ class PathTable {
 
   [[nodiscard]] PathState state(std::uint32_t from, std::uint32_t to) const;
   [[nodiscard]] bool cut(std::uint32_t from, std::uint32_t to) const;
-  /// Of the line that all paths of the peer share, in Mbit/s; 0: not limited.
+  /// Rate of the line that all paths of the peer share, in Mbit/s; 0: not limited.
   [[nodiscard]] double line_rate(std::uint32_t peer) const { return lines_[region_[peer]]; }
   /// A partition or a degradation begins; the event outlives this.
   std::uint64_t add(const PlannedEvent& event);
@@ -38,7 +39,7 @@ class PathTable {
   [[nodiscard]] bool calm() const noexcept { return faults_ == 0; }
 
  private:
-  /// One fault as the packets of one sender meet it.
+  /// One fault, as it affects the packets of one sender.
   struct Fault {
     std::uint64_t number = 0;
     const std::vector<bool>* to = nullptr;

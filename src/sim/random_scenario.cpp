@@ -15,10 +15,10 @@ namespace {
 
 constexpr double kFaultsFrom = 20;
 constexpr double kFaultsUntil = 80;
-/// The end of the faults, and what the checks of a swarm that has recovered ask for.
+/// The end of the faults; the checks of a swarm that has recovered need the rest.
 constexpr double kDuration = 245;
 constexpr std::uint64_t kRingEvery = 10;
-constexpr double kBatch = 16;  ///< of the run file that the simulator brings
+constexpr double kBatch = 16;  ///< of the simulator's own run file
 /// Its model with a batch norm.
 constexpr const char* kNormedLayers =
     R"(model.layers=[{type="linear",out=8},{type="batch_norm"},{type="relu"},)"
@@ -51,9 +51,10 @@ Conditions bad_conditions(base::Rng& rng) {
   return conditions;
 }
 
-/// Some come back with another address: those of one entry alone, so that the others are where they
-/// were, and where no disk is lost or damaged: the first of all knows of nobody then, and nobody
-/// where it is. Likewise one that missed who joined, where those that it knows died for good.
+/// Some restarted peers come back with another address: only those of one entry, so that the others
+/// are where they were, and only if no disk is lost or damaged. Otherwise the first peer knows no
+/// others, and they do not know where it is. The same holds for a peer that missed who joined, if
+/// those that it knows died for good.
 void move_some(Scenario& scenario) {
   const auto loses = [](const Entry& entry) { return entry.disk != Disk::kept; };
   if (std::ranges::any_of(scenario.timeline, loses)) return;
@@ -72,8 +73,8 @@ void move_some(Scenario& scenario) {
   }
 }
 
-/// Most restarts are of peers by number, which are killed first where they run; the others are of
-/// dead ones alone.
+/// Most restarts name peers by number, which are killed first if they run; the other restarts are
+/// only of dead peers.
 void name_some(Scenario& scenario) {
   constexpr std::uint64_t kOwn = 0x2A3E;  // so that other choices do not depend on it
   base::Rng rng(scenario.seed ^ kOwn);
@@ -88,7 +89,7 @@ void name_some(Scenario& scenario) {
   }
 }
 
-/// Some cuts, and what they still had to come, end before their time.
+/// Ends some cuts, with all of their later parts, before their time.
 void heal_some(Scenario& scenario) {
   const auto cuts = [](const Entry& entry) { return entry.kind == Kind::partition; };
   constexpr std::uint64_t kOwn = 0x4EA1;  // so that other choices do not depend on it
@@ -100,7 +101,7 @@ void heal_some(Scenario& scenario) {
   scenario.timeline.push_back(std::move(heal));
 }
 
-/// Regions, some far apart, some on a narrow line; and entries between them.
+/// Draws regions, some far apart, some on a narrow line; and entries between them.
 void spread(Scenario& scenario) {
   constexpr std::uint64_t kOwn = 0x5E610;  // so that other choices do not depend on it
   base::Rng rng(scenario.seed ^ kOwn);
@@ -123,7 +124,7 @@ void spread(Scenario& scenario) {
   }
 }
 
-/// Degradations of one way, and cuts between groups that leave some peers in none.
+/// Draws degradations in one direction, and cuts between groups that leave some peers in no group.
 void aim_some(Scenario& scenario) {
   constexpr std::uint64_t kOwn = 0xD14EC7;  // so that other choices do not depend on it
   base::Rng rng(scenario.seed ^ kOwn);
@@ -141,8 +142,8 @@ void aim_some(Scenario& scenario) {
   }
 }
 
-/// Some faults come again and again, the last time so that all are over in time. No deaths: that a
-/// peer is back which died often is believed only minutes later.
+/// Repeats some faults, such that all are over in time. Not deaths: after frequent deaths, others
+/// believe only minutes later that a peer is back.
 void repeat_some(Scenario& scenario) {
   constexpr std::uint64_t kOwn = 0x43B3A7;  // so that other choices do not depend on it
   base::Rng rng(scenario.seed ^ kOwn);
@@ -156,8 +157,9 @@ void repeat_some(Scenario& scenario) {
   }
 }
 
-/// How many neighbours, and in few scenarios that all have the same one. Two are too few where rare
-/// branches drop links all the time, and they and a star where buffers are to stay near their mean.
+/// Draws the number of neighbours, and in few scenarios a common neighbour of all. Two neighbours
+/// are too few if rare branches drop links all the time; two or a star are too few for buffers to
+/// stay near their mean.
 void link_some(Scenario& scenario) {
   constexpr std::uint64_t kOwn = 0xDE64EE;  // so that other choices do not depend on it
   base::Rng rng(scenario.seed ^ kOwn);
@@ -172,8 +174,8 @@ void link_some(Scenario& scenario) {
   scenario.set.push_back(fmt::format("train.schedule='{}'", kSchedules[rng.below(3)]));
 }
 
-/// A few are rings, which nobody joins. A death ends one by design, and so may what seems to be
-/// one.
+/// Makes rings of a few, which no peer joins. A death ends a ring by design, and so may an apparent
+/// death.
 void close_some(Scenario& scenario) {
   constexpr std::uint64_t kOwn = 0x4146;  // so that other choices do not depend on it
   base::Rng rng(scenario.seed ^ kOwn);
@@ -207,8 +209,8 @@ Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
   if (kind != Kind::join && kind != Kind::restart) entry.duration = between(rng, 0.5, left);
   switch (kind) {
     case Kind::leave:
-      // Nobody looks for one that said goodbye; the first has only addresses that it saved, if its
-      // disk was not full.
+      // No peer looks for one that said goodbye; the first peer has only the addresses that it
+      // saved, if its disk was not full.
       entry.peers = {.kind = Selector::Kind::numbers,
                      .region = {},
                      .numbers = {1 + static_cast<std::uint32_t>(rng.below(count - 1))}};
@@ -248,7 +250,7 @@ Entry random_entry(base::Rng& rng, Kind kind, std::uint32_t count) {
   return entry;
 }
 
-// The last of the first peers has no replica; two others do. Of a ring, all have.
+// The last of the first peers has no replica, nor do two others. In a ring, all have one.
 void relay_some(Scenario& scenario) {
   base::Rng rng(scenario.seed ^ 0x72656c6179ULL);
   const auto names_peers = [](const std::string& set) {
@@ -270,7 +272,7 @@ Scenario random_scenario(std::uint64_t seed) {
   scenario.seed = seed;
   scenario.duration = kDuration;
   scenario.count = 2 + static_cast<std::uint32_t>(rng.below(7));
-  // The first may be gone when others come.
+  // The first peers may be gone when others come.
   scenario.via.kind = Selector::Kind::all;
   if (rng.below(2) == 0) scenario.spacing = between(rng, 0, 1);
   scenario.network.latency_ms = between(rng, 0.1, 60);
@@ -282,12 +284,12 @@ Scenario random_scenario(std::uint64_t seed) {
   scenario.sim.step_ms = scenario.sim.problem == Problem::none ? 1000 : between(rng, 100, 500);
   scenario.sim.buggify = rng.below(2) == 0;
   if (rng.below(6) == 0) {
-    // The run ends, some time after the faults.
+    // The run ends some time after the faults.
     const double steps = scenario.count * (kFaultsUntil + 60) * 1000 / scenario.sim.step_ms;
     const double batch = scenario.sim.problem == Problem::none ? 1 : kBatch;
     scenario.set = {fmt::format("run.samples={:.0f}", steps * batch)};
   }
-  // Of its own, so that other choices do not depend on it.
+  // Separate, so that other choices do not depend on it.
   base::Rng exchange(~seed);
   if (scenario.sim.problem != Problem::none && exchange.below(2) == 0) {
     scenario.set.push_back(fmt::format("exchange.buffers_every={}", 1 + exchange.below(4)));
@@ -298,10 +300,11 @@ Scenario random_scenario(std::uint64_t seed) {
     const std::uint64_t mode = exchange.below(16);
     if (mode < 2) scenario.set.emplace_back("exchange.mode='choco'");
     if (mode == 2) scenario.set.emplace_back("exchange.mode='dense'");
-    // Rarer exchanges leave the quadratic's buffers, which are drawn anew at each step, far apart.
+    // With rarer exchanges, the quadratic's buffers, which are drawn again at each step, would be
+    // far apart.
     const bool drawn = scenario.sim.buffers != 0;
     if (!drawn && exchange.below(8) == 0) {
-      // A delta of the quadratic has some 30 bytes.
+      // A delta of the quadratic has about 30 bytes.
       const double limit = between(exchange, 0.001, 0.004);
       scenario.set.push_back(fmt::format("exchange.upload_limit={}", limit));
     }
@@ -309,7 +312,7 @@ Scenario random_scenario(std::uint64_t seed) {
     exchange.below(8);  // was a key; seeds keep what they draw after it
     if (exchange.below(8) == 0) scenario.set.emplace_back("exchange.mirror='bf16'");
     if (exchange.below(4) == 0) {
-      // Where rare branches quantize coarsely, twice as much upsets the quadratic.
+      // If rare branches quantize coarsely, twice as much upsets the quadratic.
       scenario.set.push_back(fmt::format("exchange.momentum={}", between(exchange, 0.1, 0.5)));
       scenario.set.emplace_back("exchange.momentum_gain=0.5");
     }
@@ -319,7 +322,7 @@ Scenario random_scenario(std::uint64_t seed) {
     if (rng.below(3) == 0) kinds.push_back(kind);
   }
   const std::uint64_t entries = kinds.empty() ? 0 : 1 + rng.below(6);
-  // With two processes of one key most checks do not hold: seldom.
+  // With two processes of one key most checks do not hold, so this is seldom drawn.
   if (rng.below(25) == 0) kinds = {Kind::twin, Kind::kill};
   for (std::uint64_t i = 0; i < entries; ++i) {
     scenario.timeline.push_back(random_entry(rng, kinds[rng.below(kinds.size())], scenario.count));

@@ -1,6 +1,6 @@
-// Scenarios drawn from a seed. Each seed first draws which kinds of faults there are at all
-// (swarm testing: Groce et al., ISSTA 2012), so that rare mixtures come about and one kind does
-// not hide another.
+// Scenarios drawn from a seed. Each seed first draws which kinds of faults there are at all (swarm
+// testing: Groce et al., ISSTA 2012), so that rare mixtures occur and one kind does not hide
+// another.
 #pragma once
 
 #include <cstdint>

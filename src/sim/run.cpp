@@ -13,14 +13,14 @@
 namespace starling::sim {
 namespace {
 
-/// How a run came out that others are compared with.
+/// The result of a run that others are compared with.
 struct Reference {
   std::optional<double> loss;  ///< final
   std::string failure;
   double failed_at = 0;
 };
 
-/// What only real packets show.
+/// Rejects settings whose effect only real packets show.
 base::Status check_possible(const Scenario& scenario) {
   for (const NatEntry& entry : scenario.nats) {
     const bool hole = entry.settings.mtu_black_hole > 0;

@@ -15,8 +15,8 @@ namespace starling::sim {
 
 struct Report {
   bool passed = false;
-  /// The invariant that broke; empty: none. "undisturbed: ...": in the run without faults that the
-  /// loss is compared with.
+  /// The invariant that broke; empty: none did. "undisturbed: ...": it broke in the run without
+  /// faults that the loss is compared with.
   std::string failure;
   double failed_at = 0;
   std::vector<Outcome> expectations;
@@ -27,21 +27,20 @@ struct Report {
   double seconds = 0;                  ///< virtual
   double peer_seconds = 0;             ///< virtual, over all peers
   std::optional<double> spectral_gap;  ///< of the overlay once all had joined
-  /// Of the links between peers, the part of which it was known whether their exchanges add up.
+  /// The fraction of the links between peers for which it was known whether their exchanges add up.
   std::optional<double> ledger_coverage;
 };
 
-/// Runs it. `trace` takes a line for every event; may be empty. Errors: the run file's, the data
-/// set's; what goes wrong in the simulated world is in the report.
+/// Runs the plan. `trace` takes a line for every event; may be empty. Errors: those of the run file
+/// and the data set. Faults in the simulated world are in the report.
 [[nodiscard]] base::Result<Report> run(const Plan& plan,
                                        const std::function<void(const std::string&)>& trace = {});
 
-/// What kind of failure a report is of, so that others can be told from it: the invariant without
-/// its numbers and names, or the expectation that failed first and whether it had a value. Empty:
-/// it passed.
+/// The kind of failure, to distinguish reports: the invariant without its numbers and names, or the
+/// expectation that failed first and whether it had a value. Empty: it passed.
 [[nodiscard]] std::string kind_of_failure(const Report& report);
 
-/// The report as JSON, as scenarios/README.md says.
+/// The report as JSON, as described in scenarios/README.md.
 [[nodiscard]] std::string to_json(const Report& report);
 
 }  // namespace starling::sim

@@ -28,14 +28,14 @@ class Shrinker {
   }
 
  private:
-  /// A ring has as many as there are.
+  /// A ring has as many peers as the scenario.
   static void drop_peer(Scenario& scenario) {
     const std::string all = fmt::format("swarm.peers={}", scenario.count);
     --scenario.count;
     std::ranges::replace(scenario.set, all, fmt::format("swarm.peers={}", scenario.count));
   }
 
-  /// Keeps the change if what is left still fails.
+  /// Keeps the change if the changed scenario still fails.
   template <class Change>
   bool attempt(Change&& change) {
     Scenario smaller = scenario_;
@@ -45,7 +45,7 @@ class Shrinker {
     return true;
   }
 
-  /// Elements of a list, halves first and then one by one.
+  /// Removes elements of a list, halves first and then one by one.
   template <class List>
   void drop(List&& list_of) {
     const std::size_t all = list_of(scenario_).size();
@@ -62,7 +62,7 @@ class Shrinker {
     }
   }
 
-  /// Fewer peers, for a shorter time.
+  /// Tries fewer peers, and a shorter time.
   void shrink_entry(std::size_t i) {
     const auto halve = [&](auto&& count_of) {
       while (half_of(count_of(scenario_.timeline[i])) > 0) {
@@ -82,7 +82,7 @@ class Shrinker {
     }
   }
 
-  static constexpr double kShort = 1;  ///< seconds: shorter faults say no more
+  static constexpr double kShort = 1;  ///< seconds: shorter faults do not make it simpler
 
   Scenario scenario_;
   const std::function<bool(const Scenario&)>& fails_;

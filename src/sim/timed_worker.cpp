@@ -9,7 +9,7 @@
 namespace starling::sim {
 namespace {
 
-// Virtual time, beside that of a step.
+// Virtual times, in addition to that of a step.
 constexpr base::Duration kSaveTime = std::chrono::milliseconds(30);
 constexpr base::Duration kLeast = std::chrono::microseconds(20);
 
@@ -110,7 +110,7 @@ base::Duration TimedWorker::look_at(const std::vector<peer::Outcome>& outcomes) 
   return takes;
 }
 
-// A checkpoint is there once its time is over: a peer that crashes before has the older one.
+// A checkpoint exists once its time is over: a peer that crashes earlier has the previous one.
 std::vector<peer::Outcome> TimedWorker::finish() {
   ASSERT(busy_);
   busy_ = false;

@@ -20,8 +20,8 @@ namespace starling::sim {
 
 class TimedWorker {
  public:
-  /// Goes on from the folder's newest whole checkpoint, of which the other two are. `folder`
-  /// outlives this. `step`: virtual time of a training step on a whole `batch`.
+  /// Continues from the folder's newest whole checkpoint; `learner` and `replica` already have its
+  /// state. `folder` outlives this. `step`: virtual time of a training step on a whole `batch`.
   TimedWorker(std::unique_ptr<peer::Learner> learner, exchange::Replica replica, Folder& folder,
               base::StepNumber first_step, std::uint64_t first_samples, base::Duration step,
               std::uint32_t batch);
@@ -29,7 +29,8 @@ class TimedWorker {
   TimedWorker& operator=(const TimedWorker&) = delete;
 
   void submit(peer::Job job);
-  /// Begins what is due next; nothing if nothing is. finish() after the time it takes.
+  /// Begins the next job that is due; nothing if there is none. Call finish() after the time it
+  /// takes.
   [[nodiscard]] std::optional<base::Duration> begin();
   [[nodiscard]] std::vector<peer::Outcome> finish();
 
@@ -39,7 +40,7 @@ class TimedWorker {
   [[nodiscard]] std::size_t waiting() const noexcept { return worker_.waiting(); }
   void add_bounds(base::Bounds& out) const;
   [[nodiscard]] base::StepNumber step() const noexcept { return step_; }
-  /// That this peer trains on, as it was told last.
+  /// The shards that this peer trains on, as it was last told.
   [[nodiscard]] const std::vector<std::uint32_t>& shards() const noexcept { return shards_; }
   [[nodiscard]] const std::optional<peer::Evaluated>& evaluated() const noexcept {
     return evaluated_;
@@ -48,7 +49,7 @@ class TimedWorker {
  private:
   peer::Worker make_worker(std::unique_ptr<peer::Learner> learner, exchange::Replica replica,
                            std::uint64_t samples);
-  /// Notes what the outcomes say, and tells how long it took to make them.
+  /// Notes what the outcomes say, and returns how long it took to make them.
   base::Duration look_at(const std::vector<peer::Outcome>& outcomes);
 
   Folder& folder_;
@@ -60,7 +61,7 @@ class TimedWorker {
   std::optional<peer::Evaluated> evaluated_;
   bool halfway_ = false;  ///< a gradient waits for its mean
   bool busy_ = false;
-  std::vector<peer::Outcome> outcomes_;  ///< of what is under way
+  std::vector<peer::Outcome> outcomes_;  ///< of the current job
   std::optional<Checkpoint> writing_;
   Ledger ledger_;
   peer::Worker worker_;

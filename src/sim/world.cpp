@@ -12,9 +12,10 @@
 namespace starling::sim {
 namespace {
 
-/// Timers that may fire without time moving on; more is a core that asks for the same for ever.
+/// Timers that may fire while time stands still; if there are more, a core asks for the same one
+/// for ever.
 constexpr std::uint32_t kWakesInPlaceMax = 10'000;
-constexpr std::uint64_t kNatSeed = 0x4A7;  // so that nothing else depends on ports that are drawn
+constexpr std::uint64_t kNatSeed = 0x4A7;  // so that nothing else depends on drawn ports
 
 }  // namespace
 

@@ -1,12 +1,12 @@
 // The simulated world: peers' unmodified cores, links between them, virtual time. One seed decides
 // everything; nothing here reads a clock, makes a thread or touches a file.
 //
-// A link is an ordered stream of frames, as TCP with TLS gives it: what the network does to
-// packets shows as delay. A packet that is lost, or sent into a cut, stalls its direction until a
-// retransmission gets through; their pauses double, as TCP's. Over a path or a line of limited rate
-// it goes packet by packet, at the rate that there is then. Acknowledgements come back over the
-// other path: while that is cut, no more than a window is delivered. A flipped bit that the
-// transport's checksum misses reaches the reader of frames, which must refuse it.
+// A link is an ordered stream of frames, as TCP with TLS provides it: effects of the network on
+// packets show as delay. A packet that is lost, or sent into a cut, stalls its direction until a
+// retransmission gets through; pauses double between retransmissions, as in TCP. Over a path or a
+// line of limited rate a frame goes packet by packet, at the rate of that moment. Acknowledgements
+// return over the other path: while that one is cut, at most one window is delivered. A flipped bit
+// that the transport's checksum misses reaches the reader of frames, which must refuse it.
 #pragma once
 
 #include <array>
@@ -37,12 +37,12 @@ namespace starling::sim {
 
 enum class NodeState : std::uint8_t { down, running, stopped, finished };
 
-/// One process. Its number is that of its peer in the plan; twins come after all peers.
+/// One process. It has the number of its peer in the plan; twins come after all peers.
 struct Node {
   std::uint32_t number = 0;  ///< of the node
   std::uint32_t peer = 0;    ///< in the plan
   base::PeerId id;
-  std::uint64_t incarnation = 0;  ///< that it started with
+  std::uint64_t incarnation = 0;  ///< its incarnation at the start
   std::string address;
   NodeState state = NodeState::down;
   std::uint32_t life = 0;  ///< rises with each start
@@ -50,12 +50,12 @@ struct Node {
   std::unique_ptr<peer::Core> core;
   std::unique_ptr<TimedWorker> worker;
   Folder folder;
-  bool waits_for_room = false;    ///< it is to start when its disk is full no more
-  std::vector<std::string> join;  ///< addresses that it was given, and is at each start
+  bool waits_for_room = false;    ///< it starts when its disk is no longer full
+  std::vector<std::string> join;  ///< addresses that it was given, and is given at each start
   std::map<base::LinkId, std::uint32_t> links;  ///< to connections
   std::uint32_t last_link = 0;
-  std::deque<peer::Event> held;       ///< arrived while it stood still
-  std::vector<std::size_t> faults;    ///< planned events that it is in itself, in order of begin
+  std::deque<peer::Event> held;       ///< arrived while the process stood still
+  std::vector<std::size_t> faults;    ///< planned events that affect this node, in order of begin
   double speed = 1;                   ///< of the processor, throttling included
   double rate = 1;                    ///< of the clock
   base::Time rate_since{};            ///< world's time
@@ -69,9 +69,9 @@ struct Node {
   std::optional<peer::Finished> finished;
   std::uint64_t membership_bytes = 0;        ///< sent
   std::uint64_t sent_bytes = 0;              ///< of all frames, since it started
-  std::array<base::Time, 2> line_free_at{};  ///< of its line: out of it, and in
+  std::array<base::Time, 2> line_free_at{};  ///< when its line is free: out of it, and in
   std::uint64_t dials = 0;                   ///< since it started
-  double up_seconds = 0;                     ///< of former lives
+  double up_seconds = 0;                     ///< in former lives
 
   [[nodiscard]] bool is_twin() const noexcept { return number != peer; }
 };
@@ -84,18 +84,18 @@ class Observer {
   virtual void touched(Node& node) = 0;
   virtual void noticed(const Node& node, const base::Notice& notice) = 0;
   virtual void sent(const Node& from, const wire::Message& message) = 0;
-  /// `answers`: a process runs at the address now.
+  /// `answers`: a process runs at the address at this moment.
   virtual void dialed(const Node& node, const peer::Dial& dial, bool answers) = 0;
-  /// It relays one circuit more.
+  /// It relays one more circuit.
   virtual void relays(const Node& relay) = 0;
-  /// Before its core hears of the step, which was on so many samples.
+  /// Called before its core hears of the step. `samples`: of this step.
   virtual void stepped(Node& node, std::uint32_t samples) = 0;
-  /// Before an event's begin, and after its end.
+  /// Called before an event begins, and after it ends.
   virtual void fault(const PlannedEvent& event, bool begins) = 0;
   virtual void started(Node& node) = 0;
-  /// It is about to end without a word.
+  /// It is about to be killed.
   virtual void killed(Node& node) = 0;
-  /// It has come to an end of its own: node.finished.
+  /// It has ended by itself: see node.finished.
   virtual void finished(Node& node) = 0;
   virtual void second() = 0;
 };
@@ -121,17 +121,17 @@ class World {
   [[nodiscard]] std::uint64_t trace_hash() const noexcept { return trace_hash_; }
   [[nodiscard]] std::uint64_t events() const noexcept { return delivered_; }
   [[nodiscard]] double peer_seconds() const;
-  /// How a link of the two goes, if there is one.
+  /// The path of the link between the two, if there is one.
   [[nodiscard]] std::optional<LinkPath> link_path(const Node& a, const Node& b) const;
-  /// Frames that the network has not taken from the node.
+  /// Frames of the node that the network has not yet taken.
   [[nodiscard]] std::size_t unsent(const Node& node) const;
-  /// Whether it has no replica.
+  /// Whether the node has no replica.
   [[nodiscard]] bool is_relay(const Node& node) const { return plan_.peers[node.peer].relay; }
   /// Circuits that the node relays now.
   [[nodiscard]] std::size_t relayed(const Node& node) const;
   [[nodiscard]] bool tracing() const noexcept { return static_cast<bool>(trace_); }
   void trace(const std::string& text) const;
-  /// The first rule of the world that was broken; empty: none.
+  /// The first rule of the world that was broken; empty: none was.
   [[nodiscard]] const std::string& breach() const noexcept { return breach_; }
   [[nodiscard]] bool is_up(const Node& node) const noexcept {
     return node.state == NodeState::running || node.state == NodeState::stopped;
@@ -145,7 +145,7 @@ class World {
   static constexpr base::Time kStart{std::chrono::seconds(1000)};
 
  private:
-  // What a link carries.
+  // The contents of a link.
   struct Up {};
   struct Frame {
     base::Buffer bytes;
@@ -154,28 +154,28 @@ class World {
     base::Duration took{};  ///< on lines, from the first byte to the last
   };
   struct Gone {
-    bool reset = false;  ///< else closed on purpose
+    bool reset = false;  ///< otherwise closed on purpose
   };
   using Item = std::variant<Up, Frame, Gone>;
   struct Flying {
     base::Time at;
     Item item;
   };
-  /// What the network has not taken yet.
+  /// Frames that the network has not yet taken.
   struct Waiting {
     Item item;
-    bool met = false;        ///< what the network does to it is decided
-    base::Duration extra{};  ///< of delay
+    bool met = false;        ///< the network's effect on it is decided
+    base::Duration extra{};  ///< added delay
     std::size_t sent = 0;    ///< bytes, on lines
-    base::Time began{};      ///< to be sent on them
-    std::size_t told = 0;    ///< bytes that the other end has heard of
+    base::Time began{};      ///< when sending on lines began
+    std::size_t told = 0;    ///< bytes that were reported to the other end
     base::Time told_at{};
   };
   struct Direction {
     std::deque<Flying> flying;
     std::deque<Waiting> waiting;
     base::Time last_arrival{};
-    std::uint64_t turn = 0;  ///< serial of the Turn under way; 0: none is
+    std::uint64_t turn = 0;  ///< serial of the current Turn; 0: there is none
     bool stalled = false;
     std::uint32_t tries = 0;
     std::size_t unacknowledged = 0;
@@ -184,20 +184,20 @@ class World {
     std::uint32_t node = 0;
     std::uint32_t life = 0;
     base::LinkId link;
-    bool open = false;     ///< the node has it
-    bool accepts = false;  ///< frames of any size
+    bool open = false;     ///< the node knows of it
+    bool accepts = false;  ///< accepts frames of any size
   };
   struct Connection {
     std::uint32_t generation = 0;
     std::array<End, 2> ends;                           ///< 0 dialed
-    std::array<Direction, 2> directions;               ///< 0: of what end 0 sends
-    std::array<std::optional<std::string>, 2> dialed;  ///< by each end: the address
+    std::array<Direction, 2> directions;               ///< 0: from end 0
+    std::array<std::optional<std::string>, 2> dialed;  ///< by each end: the dialed address
     std::array<std::string, 2> observed;               ///< where each end is, as the other sees it
-    std::optional<base::Duration> forgotten_after;     ///< by a router, when so long nothing passed
-    base::Time passed{};                               ///< something did, last
+    std::optional<base::Duration> forgotten_after;     ///< by a router, after this much silence
+    base::Time passed{};                               ///< when the last packet passed
     bool through_router = false;
     bool dead = false;          ///< a router on the way has forgotten it, or an end is elsewhere
-    std::uint64_t circuit = 0;  ///< that it goes over; 0: none
+    std::uint64_t circuit = 0;  ///< the circuit under this link; 0: none
   };
   /// A link's place in the table of connections.
   struct Place {
@@ -211,7 +211,7 @@ class World {
     std::uint32_t number;
     Place leg;
   };
-  /// What a relay passes on, from its Relay to its CircuitEnded. Leg 0 is the dialer's.
+  /// A circuit at its relay, from Relay to CircuitEnded. Leg 0 is the dialer's.
   struct Circuit {
     std::uint32_t relay = 0, life = 0;
     std::array<base::LinkId, 2> links;  ///< of the relay
@@ -220,11 +220,11 @@ class World {
     std::optional<Place> connection{};
     std::uint64_t bytes = 0;
   };
-  /// Where a dial leads.
+  /// The destination of a dial.
   struct Route {
     std::uint32_t to = 0;  ///< node
-    std::string observed;  ///< where it sees this end
-    bool inside = false;   ///< no router is passed
+    std::string observed;  ///< where the destination sees this end
+    bool inside = false;   ///< the dial passes no router
   };
   /// Both ends have to dial at the same time: this one has begun to.
   struct Punch {
@@ -233,11 +233,11 @@ class World {
     std::string address;
   };
 
-  // What happens at a time.
+  // Things that happen at a time.
   struct Wake {
     std::uint32_t node, life;
   };
-  /// Of a node the last alone counts: what it was at when it was stopped ends later than planned.
+  /// Only the last Work of a node counts: work that was stopped ends later than planned.
   struct Work {
     std::uint32_t node, life;
     std::uint64_t serial;
@@ -246,13 +246,13 @@ class World {
     std::uint32_t connection, generation;
     int to;
   };
-  /// A packet of what waits first is through.
+  /// A packet of the first waiting frame is through.
   struct Turn {
     std::uint32_t connection, generation;
     int from;
     std::uint64_t serial;
   };
-  /// Of a frame that takes its time some bytes come.
+  /// Some bytes of a slow frame arrive.
   struct Part {
     std::uint32_t connection, generation;
     int to;
@@ -268,7 +268,7 @@ class World {
     std::string address;
     bool answered;
     std::optional<Route> route;
-    std::uint64_t punch;  ///< serial; 0: it is none
+    std::uint64_t punch;  ///< serial; 0: not a punch
     bool no_route = false;
   };
   struct Closed {
@@ -276,23 +276,23 @@ class World {
     base::LinkId link;
     bool reset;
   };
-  /// The handshake over a circuit is through, seen from the end that began it.
+  /// The handshake over a circuit is complete, seen from the end that began it.
   struct CircuitDialed {
     Opened by;
   };
-  /// An end of a circuit, or its relay, hears that it is over.
+  /// An end of a circuit, or its relay, hears that the circuit is over.
   struct CircuitOver {
     std::uint32_t node, life;
     base::LinkId link;
     std::uint32_t number;
     std::uint64_t bytes;
   };
-  /// The link over a circuit that is over breaks at one end.
+  /// The link over an ended circuit breaks at one end.
   struct CircuitBreaks {
     Place connection;
     int side;
   };
-  /// Whether anybody uses it.
+  /// Checks whether the circuit is in use.
   struct CircuitIdle {
     std::uint64_t circuit;
   };
@@ -371,7 +371,7 @@ class World {
 
   // Links (world_links.cpp).
   void dial(Node& node, const peer::Dial& action);
-  /// `address`: that of the dial in numbers, where there are routers.
+  /// `address`: of the dial, in numbers, if there are routers.
   [[nodiscard]] std::optional<Route> find_route(const Node& node, const peer::Dial& action,
                                                 const std::optional<base::IpPort>& address);
   [[nodiscard]] std::optional<Punch> take_punch(std::uint64_t serial);
@@ -393,7 +393,7 @@ class World {
   void release(std::uint32_t connection);
   [[nodiscard]] static std::size_t size_of(const Item& item);
   [[nodiscard]] static std::size_t packet_of(const Waiting& waiting);
-  /// The path of what end `from` sends, over the relay where there is one.
+  /// The path from end `from`, over the relay if there is one.
   [[nodiscard]] PathState path_state(const Connection& connection, int from) const;
   [[nodiscard]] bool path_cut(const Connection& connection, int from) const;
 
@@ -403,12 +403,12 @@ class World {
                                                                         std::uint32_t number);
   [[nodiscard]] std::optional<Place> place_of(const Node& node, base::LinkId link) const;
   [[nodiscard]] std::vector<Opened>::iterator find_opened(const Circuit& circuit, int leg);
-  /// `orderly`: what is on its way still arrives.
+  /// `orderly`: frames on their way still arrive.
   void end_circuit(std::map<std::uint64_t, Circuit>::iterator at, bool orderly = false);
   void tell_over(const Node& node, base::LinkId link, std::uint32_t number, std::uint64_t bytes);
-  /// One end of this link is gone: so are the circuits that it carries.
+  /// One end of this link is gone, and so are the circuits that it carries.
   void leg_gone(std::uint32_t slot, bool orderly);
-  /// The peers that it leads from and to.
+  /// The peers at the two ends of the connection.
   [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> path_of(const Connection& connection,
                                                                 int from) const;
   [[nodiscard]] static int side_of(const Connection& connection, const Node& node,
@@ -420,8 +420,8 @@ class World {
   Observer* observer_ = nullptr;
   PathTable paths_;
   base::Rng rng_;
-  std::optional<Nat> nat_;  ///< where the scenario has one
-  base::Rng clocks_;  ///< of its own, so that nothing else depends on how often it was drawn from
+  std::optional<Nat> nat_;  ///< if the scenario has one
+  base::Rng clocks_;        ///< separate, so that nothing else depends on the number of draws
   base::Time now_ = kStart;
   base::Time end_;
   bool stopped_ = false;
@@ -435,7 +435,7 @@ class World {
   std::vector<Connection> connections_;
   std::vector<std::uint32_t> free_connections_;
   std::map<std::uint64_t, Circuit> circuits_;
-  std::vector<Opened> opened_;  ///< ends whose CircuitEnded has not come
+  std::vector<Opened> opened_;  ///< ends for which CircuitEnded has not come
   std::uint64_t last_circuit_ = 0;
   std::vector<Punch> punches_;
   std::uint64_t last_punch_ = 0;

@@ -1,5 +1,5 @@
-// Circuits: links over a third peer. One is a connection whose path is both legs', and which breaks
-// when a leg or the relay does.
+// Circuits: links over a third peer. A circuit is a connection whose path is that of both legs, and
+// which breaks when a leg or the relay does.
 #include <algorithm>
 
 #include <fmt/core.h>
@@ -26,7 +26,7 @@ std::map<std::uint64_t, World::Circuit>::iterator World::find_circuit(const Node
   });
 }
 
-// The half of the circuit's end that has this leg.
+// The entry for the end of the circuit that has this leg.
 std::vector<World::Opened>::iterator World::find_opened(const Circuit& circuit, int leg) {
   const auto i = static_cast<std::size_t>(leg);
   return std::ranges::find_if(opened_, [&](const Opened& opened) {
@@ -47,7 +47,7 @@ void World::act(Node& node, const peer::OpenCircuit& action) {
   const Opened opened{node.number, node.life, action.link, action.number, *place};
   opened_.push_back(opened);
   if (!action.dialer) return;
-  // TLS takes a round trip, over both legs; the other one is not known here.
+  // TLS takes a round trip over both legs; the other leg is not known here.
   const Connection& connection = connections_[place->slot];
   const int side = side_of(connection, node, action.link);
   const PathState there = path_state(connection, side);
@@ -134,7 +134,7 @@ void World::happen(CircuitIdle& idle) {
   if (found != circuits_.end() && !found->second.connection) end_circuit(found);
 }
 
-// After what has been said of its link.
+// Delivered after everything that was said of its link.
 void World::tell_over(const Node& node, base::LinkId link, std::uint32_t number,
                       std::uint64_t bytes) {
   std::erase_if(opened_, [&](const Opened& opened) {
@@ -144,7 +144,8 @@ void World::tell_over(const Node& node, base::LinkId link, std::uint32_t number,
   after({}, CircuitOver{node.number, node.life, link, number, bytes});
 }
 
-// Its ends hear of it at once, however far the relay is, but for what is on its way in good order.
+// Its ends hear of it at once, however far the relay is, except for frames on their way if it ends
+// in good order.
 void World::end_circuit(std::map<std::uint64_t, Circuit>::iterator at, bool orderly) {
   const Circuit circuit = at->second;
   base::Duration rest{};
@@ -181,7 +182,7 @@ void World::leg_gone(std::uint32_t slot, bool orderly) {
     if (at == circuits_.end()) break;
     end_circuit(at, orderly);
   }
-  // Ends of those that have not begun.
+  // Ends of circuits that have not begun.
   const std::vector<Opened> opened = opened_;
   for (const Opened& end : opened) {
     if (end.leg == gone) tell_over(*nodes_[end.node], end.link, end.number, 0);

@@ -13,27 +13,27 @@ namespace starling::sim {
 namespace {
 
 constexpr std::size_t kPacketBytes = 1400;
-constexpr std::size_t kOverheadBytes = 60;  ///< of TLS, TCP and IP, a frame
+constexpr std::size_t kOverheadBytes = 60;  ///< of TLS, TCP and IP, for each frame
 constexpr std::size_t kWindowBytes = 64 * 1024;
 constexpr base::Duration kRetryMin = std::chrono::milliseconds(200);
 constexpr base::Duration kRetryMax = std::chrono::seconds(60);
 constexpr base::Duration kHandshakeTimeout = std::chrono::seconds(5);
 /// A dial that does not leave the machine.
 constexpr base::Duration kNoRouteAfter = std::chrono::milliseconds(1);
-/// Ports that dials come from, where no router draws them.
+/// Ports that dials come from, if no router draws them.
 constexpr std::uint64_t kFirstPort = 32768;
 constexpr std::uint64_t kPorts = 28000;
-/// Of damaged packets, those that pass the transport's 16-bit checksum here: far more than on a
-/// real network, for the sake of the reader of frames.
+/// The fraction of damaged packets that pass the transport's 16-bit checksum here: far more than on
+/// a real network, to exercise the reader of frames.
 constexpr double kPassesChecksum = 0.2;
 
-/// What the reader of a link takes at most until it is told to accept more.
+/// The largest frame that the reader of a link takes until it is told to accept larger ones.
 constexpr std::size_t kFrameMaxBeforeHello =
     wire::kFrameHeaderSize + wire::kMetadataMax + wire::kPayloadMaxBeforeHello;
 
 base::Duration milliseconds(double ms) { return base::from_seconds(ms / 1000); }
 
-/// Spread evenly from 0 on, with a standard deviation of one; its mean is the root of 3.
+/// Uniform from 0 on, with a standard deviation of one; its mean is the root of 3.
 double jitter(base::Rng& rng) { return rng.uniform() * std::sqrt(12.0); }
 
 double packets(std::size_t bytes) {
@@ -41,7 +41,8 @@ double packets(std::size_t bytes) {
   return static_cast<double>(full + 1);
 }
 
-/// That at least one of the packets meets what meets each with probability p.
+/// The probability that something happens to at least one packet if it happens to each with
+/// probability p.
 double any_of(double p, std::size_t bytes) {
   return p <= 0 ? 0 : 1 - std::pow(1 - p, packets(bytes));
 }
@@ -71,7 +72,7 @@ PathState World::path_state(const Connection& connection, int from) const {
   const auto found = circuits_.find(connection.circuit);
   if (found == circuits_.end()) {
     PathState path = paths_.state(a, b);
-    path.cut = path.cut || connection.circuit != 0;  // it is over
+    path.cut = path.cut || connection.circuit != 0;  // the circuit is over
     return path;
   }
   const std::uint32_t relay = nodes_[found->second.relay]->peer;
@@ -115,7 +116,7 @@ std::optional<World::Route> World::find_route(const Node& node, const peer::Dial
   }
   const Node* const to = find_address(action.address);
   if (to == nullptr) return std::nullopt;
-  // From a port of its own, or from where it listens.
+  // From a port of its own, or from its listening port.
   const std::string host = node.address.substr(0, node.address.rfind(':'));
   return Route{
       to->number,
@@ -150,7 +151,7 @@ void World::dial(Node& node, const peer::Dial& action) {
   const std::uint32_t there = to == nullptr ? node.peer : to->peer;
   const PathState out = paths_.state(node.peer, there);
   const PathState back = paths_.state(there, node.peer);
-  // TCP and TLS take two round trips, each packet resent as long as it is lost.
+  // TCP and TLS take two round trips; each packet is resent until it arrives.
   const double jitter_out = out.jitter_ms * jitter(rng_);
   const double jitter_back = back.jitter_ms * jitter(rng_);
   base::Duration takes =
@@ -193,7 +194,7 @@ void World::connect(Node& from, Node& to, const Dialed& dialed, std::uint64_t ci
   connection.generation = generation;
   connection.dialed[0] = address;
   connection.observed = {route.observed, address};
-  // It comes from where the other end dials at this moment.
+  // It comes from the address that the other end dials at this moment.
   if (const auto punch = take_punch(to, route.observed)) connection.dialed[1] = punch->address;
   if (nat_ && !route.inside) {
     connection.through_router = true;
@@ -238,7 +239,7 @@ void World::push(std::uint32_t slot, int from, Item item) {
   serve(slot, from);
 }
 
-// What waits is sent in order, until the network stalls or a line is busy with it.
+// Sends waiting items in order, until the network stalls or a line is busy with one.
 void World::serve(std::uint32_t slot, int from) {
   Connection& connection = connections_[slot];
   Direction& direction = connection.directions[from];
@@ -260,12 +261,12 @@ void World::serve(std::uint32_t slot, int from) {
   }
 }
 
-// Of what waits first: whether it gets through without being sent again.
+// Decides whether the first waiting item gets through without being sent again.
 bool World::meet(const PathState& path, bool acknowledged, Direction& direction) {
   Waiting& next = direction.waiting.front();
   const std::size_t bytes = size_of(next.item);
   if (path.cut || (path.loss > 0 && rng_.uniform() < any_of(path.loss, bytes))) return false;
-  // Where what arrives is not acknowledged, the window fills.
+  // If arrivals are not acknowledged, the window fills.
   direction.unacknowledged = acknowledged ? 0 : direction.unacknowledged + bytes;
   if (direction.unacknowledged > kWindowBytes) return false;
   if (path.corrupt > 0 && rng_.uniform() < any_of(path.corrupt, bytes)) {
@@ -280,8 +281,9 @@ bool World::meet(const PathState& path, bool acknowledged, Direction& direction)
   return true;
 }
 
-// Over the path's own rate and the lines that all paths of either peer share. A line takes one
-// packet of each link that has some, in turn. Returns when it is through; now: nothing limits it.
+// Uses the path's own rate and the lines that all paths of either peer share. A line takes one
+// packet of each link that has some, in turn. Returns the time when the packet is through; now:
+// nothing limits it.
 base::Time World::send_packet(std::uint32_t slot, int from) {
   const Connection& connection = connections_[slot];
   Waiting& next = connections_[slot].directions[from].waiting.front();
@@ -309,7 +311,7 @@ void World::happen(Turn& turn) {
   Connection& connection = connections_[turn.connection];
   if (connection.generation != turn.generation) return;
   Direction& direction = connection.directions[turn.from];
-  if (direction.turn != turn.serial) return;  // a reset threw it away
+  if (direction.turn != turn.serial) return;  // a reset dropped it
   direction.turn = 0;
   if (path_cut(connection, turn.from) || connection.dead) {
     return stall(turn.connection, turn.from);
@@ -324,7 +326,7 @@ void World::happen(Turn& turn) {
   serve(turn.connection, turn.from);
 }
 
-// What waits first has been sent, and arrives after all that was sent before it.
+// The first waiting item has been sent, and arrives after everything that was sent before it.
 void World::fly(std::uint32_t slot, int from) {
   Connection& connection = connections_[slot];
   Direction& direction = connection.directions[from];
@@ -344,7 +346,7 @@ void World::fly(std::uint32_t slot, int from) {
   at(direction.last_arrival, Arrive{slot, connection.generation, 1 - from});
 }
 
-// The other end hears parts of a long frame, as io tells them.
+// The other end hears parts of a long frame, as io reports them.
 void World::announce(std::uint32_t slot, int from) {
   const Connection& connection = connections_[slot];
   Waiting& first = connections_[slot].directions[from].waiting.front();
@@ -382,8 +384,8 @@ void World::happen(Retry& retry) {
   Connection& connection = connections_[retry.connection];
   if (connection.generation != retry.generation) return;
   Direction& direction = connection.directions[retry.from];
-  if (!direction.stalled) return;   // a reset threw away what waited
-  if (!passes(connection)) return;  // nothing will any more
+  if (!direction.stalled) return;   // a reset dropped the waiting items
+  if (!passes(connection)) return;  // nothing ever will again
   const PathState path = path_state(connection, retry.from);
   if (path_cut(connection, retry.from) || path_cut(connection, 1 - retry.from) ||
       (path.loss > 0 && rng_.uniform() < path.loss)) {
@@ -393,7 +395,7 @@ void World::happen(Retry& retry) {
   }
   direction.stalled = false;
   direction.unacknowledged = 0;
-  // The lost packet is through; what waits behind it meets the network anew.
+  // The lost packet is through; the items behind it meet the network anew.
   direction.waiting.front().met = true;
   serve(retry.connection, retry.from);
 }
@@ -422,7 +424,7 @@ void World::happen(Arrive& arrive) {
       event.address.clear();
       event.observed.clear();
     } else if (connection.circuit != 0) {
-      return;  // it ended meanwhile, which the end is told
+      return;  // it ended meanwhile; the end hears of that
     }
     return give(node, std::move(event));
   }
@@ -433,7 +435,7 @@ void World::happen(Arrive& arrive) {
   auto& frame = std::get<Frame>(item);
   trace_hash_ = base::xxh3(frame.bytes, trace_hash_);
   if (!there) {
-    // A machine without the process answers with a reset.
+    // If the process is gone, its machine answers with a reset.
     if (connection.ends[1 - arrive.to].open && !direction.stalled) {
       push(arrive.connection, arrive.to, Gone{true});
     }
@@ -444,14 +446,15 @@ void World::happen(Arrive& arrive) {
                           frame.bytes.size());
     return stop();
   }
-  // The same bytes come out as went in, unless something is broken: most are taken as they are.
+  // The bytes that come out are those that went in, unless something is broken: most are not
+  // decoded.
   if (frame.damaged || frame.bytes.back() == std::byte{}) {
     wire::FrameReader reader(std::size_t{1} << 30);
     base::ByteView stream(frame.bytes);
     auto read = reader.read(stream);
     if (!read || !*read) {
       trace(fmt::format("peer-{} refuses a damaged frame", node.number));
-      // As io ends it: a session refuses what was changed on its way, and blames nobody.
+      // As in io: a session refuses bytes that were changed on the way, and blames nobody.
       drop(arrive.connection, 1 - arrive.to, Reason::reset, "reset");
       return drop(arrive.connection, arrive.to, Reason::reset, "damaged frame");
     }
@@ -469,7 +472,7 @@ void World::happen(Arrive& arrive) {
   give(node, peer::Received{end.link, std::move(frame.message), frame.took});
 }
 
-// Whether the routers on the way still know of it.
+// Whether the routers on the way still know the connection.
 bool World::passes(Connection& connection) const {
   if (connection.forgotten_after && now_ - connection.passed > *connection.forgotten_after) {
     connection.dead = true;
@@ -477,7 +480,7 @@ bool World::passes(Connection& connection) const {
   return !connection.dead;
 }
 
-// Those of these peers, or those of theirs that pass a router: nothing passes on them any more.
+// Links of these peers, or those of them that pass a router: nothing passes on them any more.
 void World::lose_links(const std::vector<std::uint32_t>& peers, bool through_routers) {
   for (Connection& connection : connections_) {
     if (through_routers && !connection.through_router) continue;
@@ -520,7 +523,7 @@ void World::close(Node& node, base::LinkId link, bool reset) {
   if (reset) leg_gone(slot, false);
   if (connection.ends[1 - side].open) {
     if (reset) {
-      // What the dying process had not sent is lost, and its reset is not resent.
+      // Data that the dying process had not sent is lost, and its reset is not resent.
       Direction& direction = connection.directions[side];
       direction.waiting.clear();
       direction.turn = 0;

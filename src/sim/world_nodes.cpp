@@ -1,4 +1,4 @@
-// Processes: started, killed, stopped, and what their cores ask for.
+// Processes: started, killed, stopped, and the actions that their cores ask for.
 #include <array>
 #include <utility>
 
@@ -10,7 +10,7 @@
 namespace starling::sim {
 namespace {
 
-/// What a machine's wall clock may be off by when a process starts, in seconds; less than kStart.
+/// The largest error of a machine's wall clock when a process starts, in seconds; less than kStart.
 constexpr std::int64_t kClockOff = 100;
 
 /// Names of peer::Event's alternatives, for people.
@@ -32,7 +32,7 @@ std::uint64_t link_number(base::LinkId link) {
   return (std::uint64_t{link.slot} << 32) | link.generation;
 }
 
-/// What of an event goes into the trace's hash beside its kind.
+/// The part of an event that goes into the trace's hash, in addition to its kind.
 std::uint64_t digest_of(const peer::Event& event) {
   if (const auto* up = std::get_if<peer::LinkUp>(&event)) {
     return link_number(up->link) ^ up->peer.prefix();
@@ -180,8 +180,8 @@ void World::end(const PlannedEvent& event, std::size_t index) {
   }
 }
 
-// Several of one kind may overlap: it lasts until the last of them is over, and the one that began
-// last says by how much.
+// Several faults of one kind may overlap: the effect lasts until the last of them is over, and the
+// one that began last decides its size.
 void World::apply_faults(Node& node) {
   double speed = 1;
   double rate = 1;
@@ -204,7 +204,7 @@ void World::apply_faults(Node& node) {
 void World::start(std::uint32_t number, bool twin) {
   Node& node = *nodes_[number];
   if (is_up(node)) return;
-  // A peer ends at once where it cannot write who it is.
+  // A peer ends at once if it cannot write its identity.
   node.waits_for_room = node.folder.full;
   if (node.waits_for_room) {
     if (tracing()) trace(fmt::format("peer-{} cannot start: its disk is full", node.number));
@@ -212,7 +212,7 @@ void World::start(std::uint32_t number, bool twin) {
   }
   ++node.life;
   node.state = NodeState::running;
-  // The machine's faults go on; it was another process that was stopped.
+  // The machine's faults continue; the stop applied to another process.
   std::erase_if(node.faults, [&](std::size_t i) { return plan_.events[i].kind == Kind::stop; });
   node.started = now_;
   node.finished.reset();
@@ -222,10 +222,10 @@ void World::start(std::uint32_t number, bool twin) {
   node.working = false;
   node.dials = 0;
   node.sent_bytes = 0;
-  // Monotonic clocks of machines have nothing in common.
+  // Monotonic clocks of different machines are unrelated.
   node.rate_since = now_;
   node.rate_base = base::Time(std::chrono::seconds(1 + rng_.below(1'000'000)));
-  // As the system's clock gives it, in seconds; at another start that one may be set back.
+  // As the system's clock gives it, in seconds; at another start that clock may be set back.
   const auto off = static_cast<std::int64_t>(clocks_.below(2 * kClockOff + 1)) - kClockOff;
   const auto wall = static_cast<std::int64_t>(base::seconds(now_.time_since_epoch())) + off;
   node.incarnation = static_cast<std::uint64_t>(wall);
@@ -270,7 +270,7 @@ std::vector<std::string> World::addresses_of(const std::vector<std::uint32_t>& p
   return addresses;
 }
 
-/// What its machine and its router tell it.
+/// The addresses that its machine and its router tell it.
 std::vector<std::string> World::own_addresses(const Node& node) const {
   if (!nat_) return {node.address};
   std::vector<std::string> addresses;
@@ -278,13 +278,13 @@ std::vector<std::string> World::own_addresses(const Node& node) const {
   return addresses;
 }
 
-// Its run is over, and there is nothing to come back to.
+// Its run is over, and it has nothing to come back to.
 bool World::has_run(const Node& node) const {
   return !is_relay(node) && node.state == NodeState::finished &&
          node.finished->reason == peer::EndReason::done;
 }
 
-// Nobody answers any more where it was.
+// Its old address no longer answers.
 void World::move(Node& node) {
   addresses_.erase(node.address);
   if (nat_) {
@@ -293,7 +293,7 @@ void World::move(Node& node) {
     nat_->change_address(node.peer);
     node.address = to_string(nat_->outer(node.peer).front());
   } else {
-    // One that runs may move several times.
+    // A running peer may move several times.
     std::string name = fmt::format("{}-life-{}", plan_.peers[node.peer].name, node.life + 1);
     if (is_up(node)) name += fmt::format("-at-{:.3f}", seconds());
     node.address = name + ":1";
@@ -301,8 +301,8 @@ void World::move(Node& node) {
   addresses_[node.address] = node.number;
 }
 
-// While it runs. Its links, and those of all that are mapped to the same address, are as silent as
-// if they were cut. Who has an address of the router's tells the new one, too.
+// While it runs. Its links, and those of all peers mapped to the same address, are as silent as if
+// they were cut. A peer that has an address from the router tells the new one, too.
 void World::change_address(Node& node) {
   const std::vector<std::uint32_t> concerned =
       nat_ ? nat_->neighbours(node.peer) : std::vector{node.peer};
@@ -317,7 +317,7 @@ void World::change_address(Node& node) {
   }
 }
 
-// They forget what passed them, each once for all peers that are behind it.
+// They forget their connections, each router once for all peers behind it.
 void World::strike_routers(const PlannedEvent& event) {
   std::vector<std::uint32_t> done;
   for (const std::uint32_t number : event.peers) {
@@ -368,7 +368,7 @@ void World::kill(Node& node) {
 
 void World::stop(Node& node) {
   node.state = NodeState::stopped;
-  // What is under way does not go on meanwhile.
+  // The current job does not go on meanwhile.
   ++node.work;
   if (node.working) node.work_left = node.work_ends - now_;
 }
@@ -458,7 +458,7 @@ void World::act(Node& node, peer::Finished& action) {
   for (const auto& [link, connection] : links) close(node, link, false);
 }
 
-// Both ends know the link on which they set their mirrors by its connection.
+// Both ends identify the link on which they set their mirrors by its connection.
 void World::note_opening(Node& node, const peer::Job& job) {
   const auto* exchange = std::get_if<exchange::Job>(&job);
   const auto* open = exchange == nullptr ? nullptr : std::get_if<exchange::OpenJob>(exchange);

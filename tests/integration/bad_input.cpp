@@ -48,7 +48,7 @@ class Socket {
     const sockaddr_in at = loopback(port);
     BOOST_REQUIRE(connect(handle_, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0);
   }
-  /// Takes one connection, reads the first bytes and writes this.
+  /// Takes one connection, reads the first bytes and writes the answer.
   void answer(const std::string& bytes) {
     const int taken = accept(handle_, nullptr, nullptr);
     BOOST_REQUIRE(taken >= 0);
@@ -57,7 +57,7 @@ class Socket {
     (void)send(taken, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     close(taken);
   }
-  /// As much of it as the other end takes.
+  /// Sends as many bytes as the other end takes.
   void write(const std::string& bytes) {
     (void)send(handle_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
@@ -74,7 +74,7 @@ class Socket {
   int handle_;
 };
 
-/// `starling up` of one peer to its end.
+/// Runs `starling up` of one peer to its end.
 Ended up(const testing::TemporaryFolder& folder, const std::string& run_file,
          const Arguments& more) {
   Arguments arguments{"up", run_file, "--name", "peer", "--dir", folder / "peer"};

@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(deltas_and_a_ring_are_counted) {
   // An index and a value for each element: found and chosen ones, and two deltas per link.
   BOOST_TEST((memory_in("dense") == Copies{20, 0}));
   BOOST_TEST((memory_in("none") == Copies{0, 0}));
-  // All but the middle of a star have one link.
+  // All except the center of a star have one link.
   BOOST_TEST((memory_in("dense", "swarm.hub=peer-1") == Copies{8, 0}));
   // Gradients to average, the last means, and early messages.
   BOOST_TEST((memory_in("allreduce") == Copies{0, 3}));

@@ -59,7 +59,7 @@ class TheTableOfCommands(unittest.TestCase):
         cls.zsh = starling("describe", "zsh")
 
     def section(self, path):
-        """Of the manual page, that of a command."""
+        """The manual page's section for a command."""
         name = re.escape(" ".join(path))
         start = r"\.SH OPTIONS\n" if not path else rf"\.SS \\fB{name}\\fR"
         return re.search(rf"^{start}.*?(?=^\.S[SH] |\Z)", self.page, re.MULTILINE | re.DOTALL)[0]

@@ -1,5 +1,5 @@
-// Peers whose replicas lie in a device's memory: the CUDA backend with its kernels on the
-// processor (tests/cuda_on_cpu), in the place of the CUDA module.
+// Peers whose replicas are in a device's memory: the CUDA backend with its kernels on the processor
+// (tests/cuda_on_cpu) replaces the CUDA module.
 #include <cstdlib>
 #include <string>
 
@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(a_peer_there_and_one_here_agree_and_their_mirrors_have_the_
   for (const std::string mirror : {"float32", "bf16"}) {
     BOOST_TEST_CONTEXT("mirrors in " << mirror) {
       const testing::TemporaryFolder folder;
-      // As fast as the slower one, so that there are exchanges enough for hashes of mirrors.
+      // As fast as the slower one, so that there are enough exchanges for hashes of mirrors.
       const Arguments set{kLayers,
                           "run.samples=60000",
                           "exchange.mirror=" + mirror,
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_peer_there_and_one_here_agree_and_their_mirrors_have_the_
         const report::PeerSummary summary = peer->summary();
         BOOST_TEST(summary.accuracy.value_or(0) > kAccuracy);
         BOOST_TEST(summary.exchanges > 130U);
-        // A mirror with other bits than the other end's would open the link again.
+        // A mirror that differs from the other end's would open the link again.
         BOOST_TEST(summary.bytes_sent.keyframe == 0U);
       }
       const auto run = base::Hash128::parse(one.summary().run);

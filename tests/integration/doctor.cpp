@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_running_peer_is_asked_whether_it_can_be_dialed) {
              }),
              found(all, "reach"));
   BOOST_TEST(found(all, "reach").starts_with("ok: peer-1 ("), found(all, "reach"));
-  BOOST_TEST(found(all, "relays") == "none: no link of this peer goes through another one\n");
+  BOOST_TEST(found(all, "relays") == "none: no link of this peer goes through another peer\n");
   BOOST_TEST(found(all, "mapping").empty());  // none is wanted on a loopback address
 
   swarm.kill(0);

@@ -36,7 +36,7 @@ struct Said {
   std::string how;
   std::string from;
   unsigned long long steps = 0;
-  double away = 0;  ///< from the plane that is to be found
+  double away = 0;  ///< from the plane to be found
 };
 
 struct Programs {
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(programs_agree_on_what_they_train_together) {
     const report::PeerSummary summary = peer->summary();
     BOOST_TEST(summary.end == "done");
     BOOST_TEST(summary.exchanges > 0U);
-    // The noise of the targets and no more.
+    // Only the noise of the targets.
     BOOST_TEST(summary.loss.value_or(1) < 0.007);
   }
   const auto distance = runtime::replica_distance(

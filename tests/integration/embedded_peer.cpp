@@ -50,8 +50,8 @@ float add_gradient(const Sample& sample, std::span<const float> weights,
   return error * error / 2;
 }
 
-/// One step of gradient descent; the mean loss before it. `counter`: a buffer, the mean of all
-/// targets by and by.
+/// One step of gradient descent; returns the mean loss before it. `counter`: a buffer that becomes
+/// the mean of all targets.
 float train(const starling::Step& step, std::span<float> weights, std::span<float> counter) {
   std::vector<float> gradient(kInputs);
   float loss = 0;

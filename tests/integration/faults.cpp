@@ -20,9 +20,9 @@ using namespace std::chrono_literals;
 /// of a second. Shorter pauses come only from a busy machine.
 constexpr auto kGapMax = 2s;
 
-/// The longest time that a peer's step counter was seen to stand still while it trained, as its
-/// control port shows it: between the first and the last answer of those alike, so that no pause of
-/// this program counts.
+/// The longest time for which a peer's step counter was seen to stand still while it trained, by
+/// its control port. It is measured between the first and the last of equal answers, so that pauses
+/// of this program do not count.
 class GapMeter {
  public:
   explicit GapMeter(Peer& peer) : peer_(&peer) {}

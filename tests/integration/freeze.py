@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A public peer that peers behind a home router join: those cannot be dialed back, and the public
+"""A public peer that peers behind a home router join: they cannot be dialed back, and the public
 one must not stand still because of that.
 
     public 11.0.0.1 --- wan 11.0.0.20 router 192.168.1.1 lan --- 192.168.1.2 home
@@ -71,7 +71,7 @@ class APublicPeer(Peers):
             subprocess.run(["nft", "-f", "-"], input=RULES, text=True, check=True)
 
     def translate_no_longer(self):
-        """The router is a firewall alone."""
+        """The router is only a firewall."""
         with machine.inside(self.namespaces[ROUTER]):
             subprocess.run(["nft", "delete", "chain", "inet", "home", "out"], check=True)
         with machine.inside(self.namespaces[PUBLIC]):

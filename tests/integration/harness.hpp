@@ -136,16 +136,16 @@ class Peer {
   std::string control_;
 };
 
-/// Keys of a run that takes a swarm of four about this long on this machine as it is now, so that a
-/// fault in its middle hits the middle everywhere: no peer becomes faster if others are gone or the
-/// machine is less busy later. Always enough samples for kUsualAccuracy. Measured once per program,
-/// which takes some seconds.
+/// Keys of a run that takes a swarm of four about this long on this machine at its current load, so
+/// that a fault in its middle is always in the middle: no peer becomes faster if others are gone or
+/// the machine is less busy later. There are always enough samples for kUsualAccuracy. Measured
+/// once per program, which takes some seconds.
 [[nodiscard]] Arguments run_of(Duration length);
 
 /// The MLP's accuracy on the test set in such a run (0.86 to 0.88), with room for chance.
 inline constexpr double kUsualAccuracy = 0.84;
 
-/// Peers "peer-1", "peer-2", ... of one run; the first one is where the others join.
+/// Peers "peer-1", "peer-2", ... of one run; the others join at the first one.
 class Swarm {
  public:
   /// Every peer waits for links to all others before its first step.
@@ -154,9 +154,9 @@ class Swarm {
   [[nodiscard]] const testing::TemporaryFolder& folder() const noexcept { return folder_; }
   [[nodiscard]] Peer& operator[](std::size_t index) { return *peers_[index]; }
   [[nodiscard]] std::size_t size() const noexcept { return peers_.size(); }
-  /// One more, or one that runs again in its old folder, which joins at `address`.
+  /// One more peer, or one that runs again in its old folder, which joins at `address`.
   Peer& add(const std::string& name, const std::string& address);
-  /// Whether the swarm gets so far, as this peer knows it.
+  /// Whether the swarm gets this far, as this peer knows it.
   [[nodiscard]] bool reaches(Peer& peer, double progress);
   /// SIGKILL, and waits until it is gone.
   void kill(std::size_t index);

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """A host name of 64 characters, the longest that Linux has: UCX's library would abort every program
-that loads it. Peers link and train over tcp, and `links` says why not over UCX.
+that loads it. Peers link and train over tcp, and `links` says why UCX is not used.
 
-Skipped, with the reason, without root. The build folder stands in STARLING_BUILD (default: build).
+Skipped, with the reason, without root. STARLING_BUILD names the build folder (default: build).
 The last line is "N passed, N failed, N skipped".
 """
 
@@ -79,7 +79,7 @@ class ALongHostName(unittest.TestCase):
             return None
 
     def trained_links(self, name, why):
-        """Those over which deltas went, and that are not of UCX for that reason."""
+        """The links that carried deltas, and do not use UCX for that reason."""
         done = self.say("links", "--peer", self.folder / name, "--json", length=10)
         links = json.loads(done.stdout) if done.returncode == 0 else []
         return [link for link in links if link["exchange"] > 0 and why in link["why_not_ucx"]]

@@ -43,7 +43,7 @@ SOURCES = [f"127.0.0.{number}" for number in range(2, 8)]
 STEPS_PER_SECOND = 20
 PATIENCE = 60
 DROPPED = 0.1  # seconds without an answer to a SYN on loopback: it is dropped
-HOLD = 0.2  # seconds that a connection is left open where the other end does not end it
+HOLD = 0.2  # seconds that a connection is left open if the other end does not end it
 WORKERS = 32
 SESSION_KINDS_FROM = "session: "
 MARK = b"WRITTEN-BY-OTHER"  # the PUT packets would write this
@@ -99,7 +99,7 @@ class Attack:
             made.close()
 
     def listen(self, made, seconds=HOLD):
-        """Reads until the other end ends, or for so long."""
+        """Reads until the other end ends, or until the time is up."""
         made.settimeout(seconds)
         try:
             while made.recv(65536):
@@ -302,7 +302,7 @@ class Attack:
         return jobs
 
     def run_all(self, connections, rate, look):
-        """At most `rate` a second; `look` is called now and then. Seconds that it took."""
+        """At most `rate` a second; `look` is called now and then. Returns the seconds it took."""
         began = time.monotonic()
         errors = []
         with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
@@ -494,7 +494,7 @@ class Strangers(unittest.TestCase):
             self.assertEqual(peer.process.wait(PATIENCE), 0, self.state())
 
     def check_doors(self, attack):
-        """Nobody got through to UCX, and everybody got through to the others."""
+        """No stranger got through to UCX, and all got through to the others."""
         total = sum(attack.counts.values(), collections.Counter())
         self.assertEqual(total["connected to ucx"], 0)
         self.assertGreater(total["ucx"], 0)

@@ -13,7 +13,7 @@ from lab import machine
 
 
 class Peers(unittest.TestCase):
-    """Namespaces, and peers in them; how those reach each other is for others to say."""
+    """Namespaces, and peers in them; the caller decides how they reach each other."""
     COUNT = 2
     PATIENCE = 90
 

@@ -58,7 +58,7 @@ std::string invite_of(Peer& peer) {
   return text;
 }
 
-/// The path that a run file is kept at.
+/// The path at which a run file is kept.
 std::string kept(const testing::TemporaryFolder& folder, const std::string& invite) {
   return folder / ("runs/joined/" + invite.substr(invite.find('/') + 1) + ".toml");
 }
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(files_that_the_run_file_names_are_read_only_if_the_user_say
              asked.peer().process().err());
 }
 
-// Whoever hands out a run file only says which run it is of.
+// The sender of a run file only claims which run it is of.
 BOOST_AUTO_TEST_CASE(a_run_file_of_another_run_than_the_invite_s_is_not_trained) {
   const testing::TemporaryFolder folder;
   const std::string invite = "127.0.0.1:1/" + std::string(32, '0');

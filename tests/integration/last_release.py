@@ -26,7 +26,7 @@ CACHE = ROOT / ".cache/last-release"
 HERE = BUILD / "peers/starling"
 THERE = CACHE / "build/peers/starling"
 SAMPLES = 300_000
-PATIENCE = 180  # seconds; only a test that fails waits as long
+PATIENCE = 180  # seconds; only a failing test waits this long
 
 RUN = f"""[run]
 name = "versions"
@@ -89,7 +89,7 @@ class Versions(unittest.TestCase):
             peer.wait()
 
     def refusal(self, resident, visitor):
-        """What a peer that joins one of another version says; it ends without having trained."""
+        """The output of a peer that joins one of another version; it ends without training."""
         address = free_address()
         with self.peer(resident, "resident", "--listen", address, "--set", "run.samples=100000000"):
             wait_for(lambda: is_open(address))

@@ -21,7 +21,7 @@ import runner  # noqa: E402
 import safetensors_file  # noqa: E402
 from runner import BUILD  # noqa: E402
 
-PATIENCE = 300  # seconds; only a test that fails waits as long
+PATIENCE = 300  # seconds; only a failing test waits this long
 
 
 def starling(*arguments):
@@ -127,7 +127,7 @@ not_compared = []  # tests whose part with PyTorch was skipped
 
 SIDE = 28
 CLASSES = 10
-MNIST_SCALE = 0.1307, 0.3081  # which data.source = "mnist" has
+MNIST_SCALE = 0.1307, 0.3081  # the constants of data.source = "mnist"
 BYTES = 256
 STEPS = 6
 
@@ -151,7 +151,7 @@ class Exported(Folder):
         return f'source = "mnist"\npath = "{self.folder}"', samples["t10k"]
 
     def text(self, context):
-        """Words at random to train on and to test with; the windows of the test."""
+        """Random words to train on and to test with; the windows of the test."""
         numbers = random.Random(6)
         parts = {}
         for part, count in (("train", 3000), ("test", 500)):
@@ -248,8 +248,8 @@ CONTEXT = 4
 
 
 class Sample(Folder):
-    """A gpt that says of each byte the next one: its blocks add nothing, and its last layer knows
-    the embedding of the byte before."""
+    """A gpt that predicts the next byte from each one: its blocks add nothing, and its last layer
+    knows the embedding of the byte before."""
 
     def setUp(self):
         super().setUp()

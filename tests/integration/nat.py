@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The laboratory's routers, with real packets and without peers: small sockets behind a router see
-it as the scenario language calls it: moderate, strict and so on.
+it as the scenario language describes it: moderate, strict and so on.
 
 Skipped, with the reason, if network namespaces or nftables are not available. STARLING_BUILD names
 the build folder (default: build). The last line is "N passed, N failed, N skipped".
@@ -94,14 +94,14 @@ class Homes(unittest.TestCase):
         return made
 
     def seen(self, listening):
-        """(address, port) that the next one to be accepted comes from, and its connection."""
+        """(address, port) of the next accepted connection's source, and the connection."""
         connection, source = listening.accept()
         self.addCleanup(connection.close)
         connection.settimeout(PATIENCE)
         return source[:2], connection
 
     def sources(self, peer):
-        """How the peer's listening port is seen by the two that are open."""
+        """How the two open peers see the peer's listening port."""
         seen = []
         for other in (self.out, self.out2):
             listening = self.listen(other)

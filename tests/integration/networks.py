@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Networks as users have them: of IPv6 alone, of both families, with ten bridges before the card.
+"""Networks as users have them: IPv6 only, both families, ten bridges before the card.
 
-Skipped, with the reason, where network namespaces are not permitted. The build folder stands in
-STARLING_BUILD (default: build). The last line is "N passed, N failed, N skipped".
+Skipped, with the reason, if network namespaces are not permitted. STARLING_BUILD names the
+build folder (default: build). The last line is "N passed, N failed, N skipped".
 """
 
 import pathlib
@@ -59,7 +59,7 @@ class OneNetwork(Peers):
         for bridge in range(self.BRIDGES):  # older than the card, and the same on all machines
             self.ip(here, f"link add br-{bridge} type bridge", f"link set br-{bridge} up",
                     f"addr add 172.{17 + bridge}.0.1/16 broadcast + dev br-{bridge}",
-                    # As with a container that runs: the bridge has a carrier.
+                    # As with a running container: the bridge has a carrier.
                     f"link add in-{bridge} type veth peer name out-{bridge}",
                     f"link set in-{bridge} master br-{bridge}", f"link set in-{bridge} up",
                     f"link set out-{bridge} up")

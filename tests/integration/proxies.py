@@ -3,8 +3,8 @@
 
     net 11.0.0.1 --- wan 11.0.0.20 gate 192.168.1.1 lan --- 192.168.1.2 office
 
-Skipped, with the reason, where namespaces or the proxies are missing. The build folder stands in
-STARLING_BUILD (default: build). The last line is "N passed, N failed, N skipped".
+Skipped, with the reason, if namespaces or the proxies are missing. STARLING_BUILD names the
+build folder (default: build). The last line is "N passed, N failed, N skipped".
 """
 
 import json

@@ -402,7 +402,7 @@ class TheDoctor(Home):
         threading.Thread(target=answer_by_nat_pmp, args=(router, "11.0.0.99"), daemon=True).start()
         found = self.ask(1)
         self.assertIn("two routers in a row", found["NAT"][1])
-        self.assertIn("11.0.0.99, but others see another one", found["NAT"][1])
+        self.assertIn("11.0.0.99, but others see a different one", found["NAT"][1])
 
     def test_a_running_peer_that_nobody_can_dial_is_told_what_to_do(self):
         self.start_peers()

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Scenarios with real peers in network namespaces, and the switch between them.
 
-Skipped, with the reason, where network namespaces are not permitted. The build folder stands in
-STARLING_BUILD (default: build). The last line is "N passed, N failed, N skipped".
+Skipped, with the reason, if network namespaces are not permitted. STARLING_BUILD names the
+build folder (default: build). The last line is "N passed, N failed, N skipped".
 """
 
 import json
@@ -42,7 +42,7 @@ def socket_in(namespace, number, kind):
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)
 class TheSwitch(unittest.TestCase):
-    """The requested values against those that real sockets see, as ratios."""
+    """The values that real sockets see, compared with the requested ones, as ratios."""
 
     def setUp(self):
         self.borrowed = machine.Borrowed()
@@ -82,7 +82,7 @@ class TheSwitch(unittest.TestCase):
         sent = received = 0
 
         def drain(patience):
-            """How many come: the first within half a second, each other within `patience`."""
+            """How many arrive: the first within half a second, the others within `patience`."""
             count = 0
             while select.select([there], [], [], patience if count else 0.5)[0]:
                 there.recv(200)
@@ -270,7 +270,7 @@ class AScenario(unittest.TestCase):
 
 
 class Peers(in_namespaces.Peers):
-    """Joined by the switch."""
+    """Connected by the switch."""
 
     def setUp(self):
         super().setUp()
@@ -280,7 +280,7 @@ class Peers(in_namespaces.Peers):
 
 @unittest.skipIf(WHY_NOT, WHY_NOT)
 class WithoutAnAddress(Peers):
-    """They are told none."""
+    """They are told no addresses."""
     COUNT = 3
 
     def test_peers_of_a_run_find_each_other_and_one_of_another_run_hears_why_it_is_alone(self):

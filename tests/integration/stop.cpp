@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(an_interrupted_peer_saves_and_leaves_and_the_others_go_on) 
 /// Leaving waits for the steps under way; with this batch they take a good while.
 const Arguments kLongSteps{"run.samples=1000000000", "train.batch=16384"};
 
-/// Once it trains; the second time as soon as it has taken the first one.
+/// Interrupts it once it trains; the second time as soon as it has taken the first one.
 void signal_twice(Peer& peer, int number) {
   BOOST_TEST_REQUIRE(eventually([&] {
                        const auto status = peer.status();

@@ -16,7 +16,7 @@ std::uint64_t sum_of(const report::BytesByPurpose& bytes) {
   return bytes.delta + bytes.keyframe + bytes.membership + bytes.reduce + bytes.other;
 }
 
-/// `starling swarm` to its end; its summary.
+/// Runs `starling swarm` to its end; returns its summary.
 report::SwarmSummary run_swarm(const testing::TemporaryFolder& folder, const Arguments& set) {
   Arguments arguments{"swarm", mlp_run_file(), "-n", "4", "--dir", folder / "the-swarm", "--json"};
   for (const std::string& assignment : set) {
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_swarm_goes_on_where_it_was_and_starts_anew_only_when_told
   BOOST_TEST(steps_of({}, "6400") == 0U);
   BOOST_TEST(text_of(dir + "/peer-1/run.toml") == before);
   BOOST_TEST(checkpoints_of(dir + "/peer-1").back() == checkpoint);
-  // Half the samples, which the steps of both together show: how many either makes depends on load.
+  // Half the samples: the steps of both together show it; each one's share depends on load.
   const std::uint64_t anew = steps_of({"--anew"}, "6400");
   BOOST_TEST(anew >= 100U);
   BOOST_TEST(anew < 200U);
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(the_exit_code_of_a_first_peer_that_does_not_start_is_the_sw
   BOOST_TEST(data.code.value_or(-1) == 3, data.err);
 }
 
-// The long command line that a peer prints stands before the reason why it ended.
+// The long command line that a peer prints comes before the reason why it ended.
 BOOST_AUTO_TEST_CASE(why_a_peer_failed_is_told_however_much_it_said_before) {
   const testing::TemporaryFolder folder;
   const std::string dir = folder / "the-swarm";

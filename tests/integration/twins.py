@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The presets against their PyTorch twins (tools/twins.py): same names of tensors, same loss.
+"""The presets compared with their PyTorch twins (tools/twins.py): same names of tensors, same loss.
 
 `starling eval` is given weights that PyTorch made, and must find the loss that PyTorch finds.
 Skipped without PyTorch. STARLING_BUILD names the build folder (default: build).
@@ -57,7 +57,7 @@ def write_text(folder, context):
 
 
 def shaken(model):
-    """Nothing as it starts: zeros and ones hide mistakes."""
+    """Changes all initial values: zeros and ones hide mistakes."""
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
             if name.endswith("running_var") or tensor.dim() == 1 and name.endswith("weight"):

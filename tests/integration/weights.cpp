@@ -1,4 +1,4 @@
-// The use of trained weights: eval and export.
+// The uses of trained weights: eval and export.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_was_copied_elsewhere_leaves_folders_aroun
   BOOST_TEST(has(none.err, "say with --run which run file does"), none.err);
   BOOST_TEST(eval({copy, "--run", dir + "/run.toml"}).at("samples") == 6400U);
   BOOST_TEST(!fs::exists(folder / ".cache"));
-  // One that is only named by another name is where it was.
+  // A checkpoint under another name is still where it was.
   fs::create_directory_symlink(checkpoint, folder / "newest");
   BOOST_TEST(eval({folder / "newest"}).at("samples") == 6400U);
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """Runs the simulator as a test: random seeds, regressions, canaries. Ends with "N passed, N
-failed": a seed, a scenario and a canary count as one each, and so does that many seeds take each
-rare branch.
+failed": each seed, scenario and canary counts as one, and so does the test that ALL_TAKEN seeds
+take each rare branch.
 
     simulator.py PROGRAM REGRESSIONS [SEEDS]
 
-SEEDS: "A..B", shared out among the processors; without it 1..1000.
+SEEDS: "A..B", shared among the processors; by default 1..1000.
 """
 import collections
 import json

@@ -1,5 +1,4 @@
-// How the swarm's progress grows in the eyes of each peer: it never falls, and the learning rate
-// follows it.
+// The swarm's progress as each peer sees it: it never falls, and the learning rate follows it.
 #include <map>
 #include <utility>
 
@@ -9,7 +8,7 @@
 namespace starling::sim {
 namespace {
 
-/// Steps that were handed out before the rate was set anew.
+/// Steps that were handed out before the rate was set again.
 constexpr std::uint64_t kStepsHandedOut = 3;
 
 class Advances final : public Check {
@@ -39,7 +38,7 @@ class Advances final : public Check {
   }
 
  private:
-  /// How far a peer had come, when it was last looked at.
+  /// A peer's progress when it was last looked at.
   struct Advance {
     std::uint32_t life = 0;
     std::uint64_t steps = 0;

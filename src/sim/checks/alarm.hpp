@@ -1,4 +1,4 @@
-// The first invariant that breaks: it ends the run, whose failure it is.
+// The first invariant that breaks: it ends the run and is the run's failure.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class Alarm {
   /// `world` outlives this.
   explicit Alarm(World& world) : world_(world) {}
 
-  /// Stops the world. After the first it does nothing.
+  /// Stops the world. After the first call it does nothing.
   template <class... Args>
   void raise(fmt::format_string<Args...> text, Args&&... args) {
     if (!failure_.empty()) return;
@@ -24,7 +24,7 @@ class Alarm {
     world_.trace("FAILED: " + failure_);
     world_.stop();
   }
-  /// What broke; empty: nothing has.
+  /// The invariant that broke; empty: none did.
   [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
   [[nodiscard]] double raised_at() const noexcept { return raised_at_; }
 

@@ -5,9 +5,9 @@
 namespace starling::sim {
 namespace {
 
-/// A peer that a fault has concerned is not called healthy for so long after it, in seconds.
+/// After a fault, the peers that it concerned do not count as healthy for this many seconds.
 constexpr double kConvalescence = 30;
-/// After the last fault or start, all is as it was before.
+/// This long after the last fault or start, all is as it was before.
 constexpr double kAsBeforeSeconds = 60;
 
 bool lasts(Kind kind) {
@@ -15,7 +15,7 @@ bool lasts(Kind kind) {
          kind == Kind::throttle || kind == Kind::skew || kind == Kind::twin;
 }
 
-/// Whether all paths carry what is given to them.
+/// Whether a path delivers everything.
 bool is_good(const Conditions& conditions) {
   const auto none = [](const std::optional<double>& value) { return value.value_or(0) <= 0; };
   return none(conditions.loss) && none(conditions.corrupt) && none(conditions.rate_mbit);
@@ -42,7 +42,7 @@ Calm::Calm(const World& world)
 void Calm::fault(const PlannedEvent& event, bool begins) {
   last_change_ = world_.seconds();
   if (!begins) --active_;
-  // A full disk disturbs no peer, but without an end it never saves again.
+  // A full disk disturbs no peer, but if it never ends, its peer never saves again.
   if (begins && (event.until || lasts(event.kind) || event.kind == Kind::disk_full)) ++active_;
   if (!lasts(event.kind)) return;
   for (const std::uint32_t peer : event.peers) {

@@ -1,4 +1,4 @@
-// What disturbs the swarm or one of its peers, and since when nothing does.
+// Which faults disturb the swarm or one of its peers, and since when none does.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +20,21 @@ class Calm {
 
   /// Of the plan.
   [[nodiscard]] const FaultTimes& times() const noexcept { return times_; }
-  /// Whether nothing but cuts and the ends of processes makes a peer seem dead.
+  /// Whether only cuts and the ends of processes make a peer seem dead.
   [[nodiscard]] bool clear() const noexcept { return clear_; }
-  /// Whether there may be two with one name.
+  /// Whether two peers may have the same name.
   [[nodiscard]] bool twins() const noexcept { return twins_; }
 
   /// When a fault began or ended last, or a peer started, in seconds.
   [[nodiscard]] double last_change() const noexcept { return last_change_; }
-  /// Whether no fault lasts and all was as before them at `at`, in seconds, and has been since.
+  /// Whether at `at` (in seconds) no fault lasted and all was as before the faults, and is so
+  /// since.
   [[nodiscard]] bool since(double at) const noexcept;
   [[nodiscard]] bool now() const noexcept { return since(world_.seconds()); }
 
-  /// Whether the peer is in a fault or was a moment ago, or has just started.
+  /// Whether the peer is in a fault, was a moment ago, or has just started.
   [[nodiscard]] bool disturbed(std::uint32_t peer) const;
-  /// When it is healthy again, in seconds, if it is in no fault.
+  /// When the peer is healthy again, in seconds, if it is in no fault.
   [[nodiscard]] double healthy_at(std::uint32_t peer) const;
 
  private:
@@ -41,7 +42,7 @@ class Calm {
   const FaultTimes times_;
   const bool clear_, twins_;
   Disturbances disturbances_;
-  std::size_t active_ = 0;  ///< faults that last
+  std::size_t active_ = 0;  ///< current faults
   double last_change_ = 0;
 };
 

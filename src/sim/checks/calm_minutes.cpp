@@ -1,4 +1,4 @@
-// Of each calm minute: those that ran all the time have gone on, exchanged and saved.
+// Calm minutes: peers that ran throughout such a minute have gone on, exchanged and saved.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kMinute = 60;
 
-/// Whether one frame may take as long as a minute: with lines and paths of any rate.
+/// Whether one frame may take as long as a minute: if lines or paths have a limited rate.
 bool is_slow(const Scenario& scenario) {
   const auto limits = [](const Conditions& path) { return path.rate_mbit.value_or(0) > 0; };
   return !scenario.lines.empty() || limits(scenario.network) ||
@@ -77,7 +77,7 @@ void CalmMinutes::begin() {
   }
 }
 
-// Two that were neighbours all the time, over the same mirrors, must have gone on exchanging.
+// Two that were neighbours throughout, over the same mirrors, must have gone on exchanging.
 void CalmMinutes::check_exchanges(const Node& node, const Noted& then) {
   for (const auto& neighbour : node.core->membership().neighbours(world_.local(node))) {
     const auto before = then.links.find(neighbour.peer);

@@ -1,5 +1,5 @@
-// What a check is: something that must hold in the simulated world, or is measured of it. Each is
-// one .cpp of this folder, which hands it over by its function in kChecks (checks.cpp).
+// A check: something that must hold in the simulated world, or is measured there. Each check is one
+// .cpp of this folder, which exports a function that is listed in kChecks (checks.cpp).
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,27 @@ namespace starling::sim {
 class Stages;
 class Tables;
 
-/// What checks say at the end.
+/// The results of the checks at the end.
 struct Findings {
   Measured measured;
-  /// Of the links between peers, looked at once a second, the part of which it was known whether
-  /// their exchanges add up to nothing; nothing: there was none.
+  /// The fraction of the links between peers, looked at once a second, for which it was known
+  /// whether their exchanges add up to nothing; nothing: there was no link.
   std::optional<double> ledger_coverage;
 };
 
-/// What all checks share; it outlives them.
+/// Data that all checks share; it outlives them.
 struct Scene {
   const World& world;
   Alarm& alarm;
-  Subjects& subjects;  ///< of what happens to a node they hear first
+  Subjects& subjects;  ///< hears first of any event at a node
   const Calm& calm;    ///< hears of it next
   Findings& findings;
-  // Checks that others ask.
+  // Checks that other checks ask.
   Stages& stages;
   Tables& tables;
 };
 
-/// Looking changes nothing. What is not overridden is of no concern to it.
+/// Checks look without changing anything. A check overrides only the functions that it needs.
 class Check {
  public:
   Check() = default;
@@ -45,8 +45,8 @@ class Check {
   virtual ~Check() = default;
 
   virtual void started(const Node&) {}
-  virtual void ended(const Node&) {}     ///< in whichever way; before the two that follow
-  virtual void killed(const Node&) {}    ///< without a word
+  virtual void ended(const Node&) {}     ///< in any way; before the next two
+  virtual void killed(const Node&) {}    ///< by a fault, without a goodbye
   virtual void finished(const Node&) {}  ///< by itself
   virtual void fault(const PlannedEvent&, bool /*begins*/) {}
   virtual void sent(const Node& /*from*/, const wire::Message&) {}
@@ -55,10 +55,10 @@ class Check {
   virtual void stepped(const Node&, std::uint32_t /*samples*/) {}
   virtual void touched(Node&) {}        ///< after each event at a process
   virtual void second() {}              ///< once a second
-  virtual void look_at(const Node&) {}  ///< after it, at each process that is up
-  virtual void inspect(const Node&) {}  ///< after it, in turn: what takes longer
+  virtual void look_at(const Node&) {}  ///< after second(), at each process that is up
+  virtual void inspect(const Node&) {}  ///< after that, in turn: slower checks
   virtual void second_ends() {}         ///< after all of these
-  /// The run is over: what was measured goes to the findings.
+  /// The run is over: add the measurements to the findings.
   virtual void finish() {}
 };
 

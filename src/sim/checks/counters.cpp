@@ -1,4 +1,4 @@
-// Counters of samples: nobody knows of more than their owner has counted.
+// Counters of samples: no peer knows of more than their owner has counted.
 #include <algorithm>
 #include <vector>
 
@@ -7,7 +7,7 @@
 namespace starling::sim {
 namespace {
 
-/// A counter is told before its owner publishes it; a step or a few of them.
+/// A counter is told before its owner publishes it: slack for a few steps.
 constexpr std::uint64_t kSamplesSlack = 256;
 
 class Counters final : public Check {
@@ -20,13 +20,13 @@ class Counters final : public Check {
   void inspect(const Node& node) override;
 
  private:
-  /// Takes what the peer has trained, by its own word.
+  /// Records how many samples the peer says it has trained.
   void note(const Node& node);
 
   const Subjects& subjects_;
   const Calm& calm_;
   Alarm& alarm_;
-  std::vector<std::uint64_t> samples_;  ///< by subject: the most that it counted itself
+  std::vector<std::uint64_t> samples_;  ///< by subject: its own highest count
 };
 
 void Counters::note(const Node& node) {

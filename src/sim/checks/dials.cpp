@@ -1,4 +1,4 @@
-// How often peers dial: not all the time, and the dead hardly ever.
+// How often peers dial: not all the time, and dead peers hardly ever.
 #include <map>
 #include <string>
 #include <utility>
@@ -11,14 +11,14 @@
 namespace starling::sim {
 namespace {
 
-/// Links that a peer may dial: at the start, and for each second it runs, of which some because
-/// others ask for it.
+/// Links that a peer may dial: at the start, and for each second it runs. Others ask for some of
+/// them.
 constexpr double kDialsAtOnce = 200;
 constexpr double kDialsEachSecond = 3;
-/// Dials of one peer in a minute to an address where nobody is.
+/// Dials of one peer in a minute to an address where no peer is.
 constexpr std::size_t kDeadDialsMax = 6;
 constexpr double kDialWindow = 60;
-/// A peer without links goes on trying, with pauses of half of kBackoffMax at least.
+/// A peer without links keeps trying, with pauses of at least half of kBackoffMax.
 const auto kLonelyDialsMax =
     1 + static_cast<std::size_t>(kDialWindow / (base::seconds(membership::kBackoffMax) / 2));
 
@@ -34,13 +34,13 @@ class Dials final : public Check {
   const World& world_;
   const Calm& calm_;
   Alarm& alarm_;
-  /// By node and address where nobody is: when it dialed there in calm, in the last minute.
+  /// By node and address where no peer is: when it dialed there in calm, in the last minute.
   std::map<std::pair<std::uint32_t, std::string>, std::vector<double>> in_vain_;
 };
 
-// Whom nobody answers for is left alone, but for the rest of a ring that has ended.
+// Addresses that do not answer are left alone, except for the rest of a ring that has ended.
 void Dials::dialed(const Node& node, const peer::Dial& dial, bool answers) {
-  // Of dials at one moment some are always in vain: reach bounds them.
+  // Some of the dials that both ends make at one moment always fail: reach bounds them.
   if (dial.kind != peer::DialKind::direct) return;
   const std::string& address = dial.address;
   if (answers || !calm_.now() || world_.plan().scenario.sim.buggify) return;

@@ -7,10 +7,10 @@
 namespace starling::sim {
 namespace {
 
-/// Of what two ends' commits add up to: rounding.
+/// Rounding error of the sum of two ends' commits.
 constexpr double kBalance = 1e-6;
-/// Of links of small replicas, how many have exchanges that were added up; where there were so
-/// many.
+/// The fraction of the links between small replicas whose exchanges must have been added up, if
+/// there were enough links.
 constexpr double kCoverageMin = 0.5;
 constexpr std::uint64_t kLinksMetMin = 200;
 
@@ -23,16 +23,16 @@ class Exchanges final : public Check {
         alarm_(scene.alarm),
         findings_(scene.findings) {}
 
-  /// Of the exchanges that the event committed.
+  /// Checks the exchanges that the event committed.
   void touched(Node& node) override;
-  /// Of each link whose ends have not lost each other since it was opened, the commits of both ends
-  /// add up to nothing.
+  /// For each link whose ends have not lost each other since it was opened, the commits of both
+  /// ends must add up to nothing.
   void look_at(const Node& node) override;
   void finish() override;
 
  private:
   void check_mirrors(const Node& node, const base::PeerId& peer);
-  /// The peer's process; nothing where it is not up.
+  /// The peer's process; nothing if it is not up.
   [[nodiscard]] const Node* find_up(const base::PeerId& peer);
 
   const World& world_;
@@ -59,7 +59,7 @@ const Node* Exchanges::find_up(const base::PeerId& peer) {
 }
 
 void Exchanges::check_mirrors(const Node& node, const base::PeerId& peer) {
-  if (calm_.twins()) return;  // of two with one name nobody knows who holds the mirrors
+  if (calm_.twins()) return;  // of two with one name, it is unknown which one has the mirrors
   const Node* const other = find_up(peer);
   if (other == nullptr) return;
   const auto mine = node.worker->ledger().links().find(peer);

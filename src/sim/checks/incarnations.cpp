@@ -1,4 +1,4 @@
-// Incarnations are raised by their owner alone.
+// Only the owner of an incarnation raises it.
 #include <algorithm>
 #include <variant>
 #include <vector>
@@ -22,7 +22,7 @@ class Incarnations final : public Check {
 
   Subjects& subjects_;
   Alarm& alarm_;
-  std::vector<std::uint64_t> told_;  ///< by subject: the highest that it told of itself
+  std::vector<std::uint64_t> told_;  ///< by subject: the highest that it told about itself
 };
 
 void Incarnations::started(const Node& node) {

@@ -1,4 +1,4 @@
-// What peers send for membership once their tables are filled.
+// The bytes that peers send for membership once their tables are filled.
 #include "sim/checks/check.hpp"
 #include "sim/judge/meters.hpp"
 

@@ -1,4 +1,4 @@
-// Whether any two peers that run are linked, and how their links go.
+// Whether any two running peers are linked, and which paths their links have.
 #include <algorithm>
 #include <vector>
 
@@ -14,7 +14,7 @@ bool holds(const World& world, const Node& node, const Node& other) {
   return std::ranges::any_of(neighbours, [&](const auto& n) { return n.peer == other.id; });
 }
 
-/// How the two are linked as neighbours, if they are.
+/// The path of the link between the two, if they are neighbours.
 std::optional<LinkPath> path_between(const World& world, const Node& a, const Node& b) {
   if (!world.is_up(a) || !world.is_up(b)) return std::nullopt;
   if (!holds(world, a, b) || !holds(world, b, a)) return std::nullopt;

@@ -1,5 +1,5 @@
-// What peers do for those that cannot be dialed: nobody is made to dial a third one, and relays
-// take no more than they allow.
+// Help for peers that cannot be dialed: no peer is made to dial a third one, and relays take no
+// more circuits than they allow.
 #include <set>
 #include <string>
 #include <utility>
@@ -22,12 +22,12 @@ class Reaches final : public Check {
  private:
   const World& world_;
   Alarm& alarm_;
-  std::set<std::pair<std::string, base::PeerId>> lived_;  ///< who was ever at a host
+  std::set<std::pair<std::string, base::PeerId>> lived_;  ///< all peers that were ever at a host
 };
 
 void Reaches::started(const Node& node) { lived_.emplace(host_of(node.address), node.id); }
 
-// Behind routers several share an address.
+// Behind routers several peers share an address.
 void Reaches::dialed(const Node& node, const peer::Dial& dial, bool /*answers*/) {
   if (!world_.plan().scenario.nats.empty()) return;
   if (!dial.peer || lived_.contains({host_of(dial.address), *dial.peer})) return;

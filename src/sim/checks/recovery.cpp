@@ -1,5 +1,5 @@
-// After the faults the swarm becomes whole again: how soon it did, that it has, and that its peers
-// agree then on replicas and on who trains on what.
+// After the faults the swarm becomes whole again: how soon it does, that it does, and that its
+// peers then agree on replicas and on who trains on which data.
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -14,10 +14,10 @@
 namespace starling::sim {
 namespace {
 
-/// Faults over for so long, the swarm must be whole again.
+/// The swarm must be whole again when the faults have been over for this long.
 constexpr double kRecoverySeconds = 150;
-/// Rare branches drop links and accuse the living all the time: then the overlay is whole, and
-/// tables agree, now and then.
+/// Rare branches drop links and accuse living peers all the time: then the overlay is whole, and
+/// tables agree, only now and then.
 constexpr double kMomentSeconds = 10;
 
 std::optional<double> passed(double begin, const std::optional<double>& at) {
@@ -25,24 +25,25 @@ std::optional<double> passed(double begin, const std::optional<double>& at) {
   return std::max(0.0, *at - begin);
 }
 
-/// Of the replicas at the end of a run.
+/// For the replicas at the end of a run.
 constexpr double kEndDistanceMax = 0.05;
-/// Of equal ones, whose mean is rounded.
+/// For equal replicas, whose mean is rounded.
 constexpr double kRingDistanceMax = 1e-6;
-/// Of their buffers where rare branches drop links all the time: who has lost a link does not wait
-/// for that neighbour, and buffers have fewer exchanges to come together in than replicas.
+/// For their buffers if rare branches drop links all the time: a peer that has lost a link does not
+/// wait for that neighbour, and buffers have fewer exchanges than replicas to come together.
 constexpr double kEndBuffersRareMax = 0.25;
-/// Of the replicas of a swarm that has recovered: relative to their mean, and to the optimum.
+/// For the replicas of a swarm that has recovered: relative to their mean, and to the optimum.
 constexpr double kDistanceMax = 0.2;
-/// Of their buffers, which each peer draws its own way at every step.
+/// For their buffers, which each peer draws differently at every step.
 constexpr double kBufferDistanceMax = 0.25;
-/// Where rare branches drop links all the time, they have fewer exchanges to come together in.
+/// The same if rare branches drop links all the time: buffers then have fewer exchanges to come
+/// together.
 constexpr double kBufferDistanceRareMax = 0.35;
 /// Jobs of a peer and frames on its links that may wait when nothing disturbs it.
 constexpr std::size_t kJobsWaitingMax = 16;
 constexpr std::size_t kFramesWaitingMax = 64;
 
-/// What peers have at the end of a run that nothing disturbed then.
+/// Checks the replicas and buffers at the end of a run, if nothing disturbed the end.
 void check_end_of_run(const World& world, bool any_failed, Alarm& alarm) {
   const exchange::Mode mode = world.task().config.exchange.mode;
   const auto apart = largest_distance(world);
@@ -60,7 +61,7 @@ void check_end_of_run(const World& world, bool any_failed, Alarm& alarm) {
   }
 }
 
-/// What they have after the last fault.
+/// Checks them after the last fault.
 void check_replicas(const World& world, Alarm& alarm) {
   const Scenario& scenario = world.plan().scenario;
   if (scenario.sim.problem != Problem::quadratic) return;
@@ -127,9 +128,9 @@ class Recovery final : public Check {
   Alarm& alarm_;
   Findings& findings_;
   const bool drift_expected_;
-  // In seconds; nothing: it has not come to that.
-  std::optional<double> one_view_at_;    ///< all tables said who runs, after the last fault
-  std::optional<double> views_full_at_;  ///< all had their neighbours, after the last start
+  // In seconds; nothing: it has not happened.
+  std::optional<double> one_view_at_;    ///< after the last fault, all tables were right
+  std::optional<double> views_full_at_;  ///< after the last start, all had their neighbours
   std::optional<double> drift_back_at_;  ///< replicas were as near as before the first fault
   std::optional<double> drift_before_;   ///< how far apart replicas were before the first fault
   std::optional<double> gap_;            ///< of the overlay kJoinSeconds after the last start
@@ -151,9 +152,9 @@ void Recovery::second() {
   }
 }
 
-// Of the replicas themselves: what peers know of their drift is of their links, and of two halves
-// neither knows how far away the other is. Where replicas come nearer all the time, two halves may
-// be as near as all were before; they are back when they exchange.
+// Measures the replicas themselves. The drift that peers know is that of their links, and of two
+// separated halves neither knows how far away the other is. If replicas come nearer all the time,
+// two halves may be as near as all were before; they count as back when they exchange.
 void Recovery::measure_drift() {
   if (!drift_expected_ || !exchange::uses_links(world_.task().config.exchange.mode)) return;
   const double now = world_.seconds();
@@ -185,7 +186,7 @@ void Recovery::finish() {
 
 void Recovery::check_end() {
   if (lacks_hub(world_)) return;
-  // A run that ends is over soon after its faults: its end is judged whenever it comes.
+  // A run that ends is over soon after its faults, so its end is judged at any time.
   if (stages_.done_undisturbed()) check_end_of_run(world_, stages_.failed() > 0, alarm_);
   const double past = world_.seconds() - calm_.times().last;
   if (past < kRecoverySeconds || !any_up(world_)) return;

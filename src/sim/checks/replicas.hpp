@@ -1,4 +1,4 @@
-// What training came to: how far apart the replicas are, and how far from the optimum.
+// The results of training: how far apart the replicas are, and how far from the optimum.
 #pragma once
 
 #include <optional>
@@ -8,20 +8,20 @@
 
 namespace starling::sim {
 
-// Twins, and peers that left or ended with an error, are left out throughout.
+// All functions leave out twins, and peers that left or ended with an error.
 
-/// Those that run, or have ended their run.
+/// Peers that run, or have ended their run.
 [[nodiscard]] std::vector<const Node*> trained(const World& world);
 [[nodiscard]] std::vector<float> replica_of(const Node& node);
 
-// Of those: the largest |x_i - mean| / |mean|; nothing of fewer than two.
+// Of those, the largest |x_i - mean| / |mean|; nothing for fewer than two.
 [[nodiscard]] std::optional<double> largest_distance(const World& world);
-/// The same of their buffers; nothing where there are none.
+/// The same for their buffers; nothing if there are none.
 [[nodiscard]] std::optional<double> buffer_distance(const World& world);
 
-/// Mean |x_i - mean| / |mean| of the peers that run; nothing of fewer than two.
+/// Mean |x_i - mean| / |mean| of the peers that run; nothing for fewer than two.
 [[nodiscard]] std::optional<double> mean_distance(const World& world);
-/// Largest relative distance from the optimum; nothing where none is known.
+/// Largest relative distance from the optimum; nothing if none is known.
 [[nodiscard]] std::optional<double> optimum_distance(const World& world);
 
 }  // namespace starling::sim

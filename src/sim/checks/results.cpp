@@ -1,4 +1,4 @@
-// What the peers that ended their run came to.
+// The results of the peers that ended their run.
 #include "sim/checks/check.hpp"
 #include "sim/checks/replicas.hpp"
 #include "sim/judge/statistics.hpp"

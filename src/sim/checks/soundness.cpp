@@ -1,4 +1,4 @@
-// What must hold of a peer taken by itself, whatever goes on around it.
+// Invariants of a single peer.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -21,19 +21,19 @@ class Soundness final : public Check {
  public:
   explicit Soundness(const Scene& scene) : world_(scene.world), alarm_(scene.alarm) {}
 
-  /// What can grow is at its limit at most.
+  /// Everything that can grow is within its limit.
   void touched(Node& node) override;
   void look_at(const Node& node) override {
     check_finite(node);
     check_buffers(node);
   }
-  /// Nothing waits for longer than it may.
+  /// No timer waits for longer than it may.
   void inspect(const Node& node) override;
 
  private:
-  /// Where a peer may end with an error, its replica may diverge before.
+  /// If peers may end with an error, a replica may diverge first.
   void check_finite(const Node& node);
-  /// Buffers are as many as there should be, and in their ranges.
+  /// There are as many buffers as there should be, with values in their ranges.
   void check_buffers(const Node& node);
 
   const World& world_;
@@ -66,7 +66,7 @@ void Soundness::check_finite(const Node& node) {
   }
 }
 
-// Beside the parameters, and not in the ledger: averages need not add up.
+// Buffers are outside the parameters and the ledger: averages need not add up.
 void Soundness::check_buffers(const Node& node) {
   const exchange::BufferSpec& spec = world_.task().buffers;
   const auto values = node.worker->replica().buffers().values();

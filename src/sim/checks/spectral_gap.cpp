@@ -13,7 +13,7 @@ namespace {
 constexpr int kIterationsMax = 2000;
 constexpr double kAtRest = 1e-9;  ///< change of the eigenvalue between two iterations
 
-/// Takes out what all have in common, the eigenvector of 1; returns the length of the rest.
+/// Removes the part that all have in common, the eigenvector of 1; returns the length of the rest.
 double centre(std::vector<double>& v) {
   const double mean = std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
   double squares = 0;
@@ -47,7 +47,7 @@ double spectral_gap(std::size_t peers, std::span<const Edge> edges) {
       next[b] -= step;
     }
     v = std::move(next);
-    length = centre(v);  // of what was of length 1: the eigenvalue, in the end
+    length = centre(v);  // the length was 1 before: finally this is the eigenvalue
     if (length < kAtRest || std::abs(length - eigenvalue) < kAtRest) break;
     eigenvalue = length;
   }

@@ -8,13 +8,14 @@
 namespace starling::sim {
 namespace {
 
-/// The first peer is done undisturbed if the faults were over for so long before.
+/// The first peer is done undisturbed if the faults had been over for this long.
 constexpr double kCalmSeconds = 30;
-/// What the others may take for their last steps, beyond settling, when the first peer is done.
+/// How long the others may take for their last steps, in addition to settling, after the first is
+/// done.
 constexpr double kOthersSeconds = 60;
-/// Until all tables know of an end.
+/// Time until all tables know of an end.
 constexpr double kFarewellSeconds = 30;
-/// Of what a peer is at for so long, in seconds and in steps, nothing comes any more.
+/// If a peer has made no progress for this long, in seconds and in steps, it stands still.
 constexpr double kStillSeconds = 10;
 constexpr double kStillSteps = 100;
 
@@ -51,7 +52,7 @@ void Stages::touched(Node& node) {
   stage = {node.core->phase(), world_.seconds()};
 }
 
-// Where nothing disturbs or holds exchanges back, no peer waits in vain for its links to settle.
+// If nothing disturbs or holds exchanges back, no peer waits in vain for its links to settle.
 void Stages::check_settling(const Node& node, double since) {
   if (!calm_.clear() || !calm_.since(since)) return;
   const exchange::Config& config = world_.task().config.exchange;
@@ -74,7 +75,7 @@ void Stages::look_at(const Node& node) {
   const auto& [phase, since] = stages_[node.number];
   if (phase == peer::Phase::training || phase == peer::Phase::done) return;
   if (phase == peer::Phase::relaying) return;
-  // All of a ring have to be there.
+  // All peers of a ring have to be there.
   if (waits_for_ring(world_, node)) return;
   if (node.state != NodeState::running || calm_.disturbed(node.peer)) return;
   const peer::Config& config = world_.task().config;
@@ -92,7 +93,7 @@ void Stages::look_at(const Node& node) {
   if (passed > limit) alarm_.raise("peer-{} {} for {:.0f} s", node.peer, what, passed);
 }
 
-// What one knows of the others' samples all know soon.
+// If one peer knows the others' samples, all soon know them.
 void Stages::second_ends() {
   if (!done_undisturbed()) return;
   const double passed = world_.seconds() - first_done_;
@@ -132,7 +133,7 @@ bool Stages::done_undisturbed() const { return first_done_ > calm_.times().last 
 
 bool Stages::ring_is_over() const {
   if (!exchange::uses_ring(world_.task().config.exchange.mode)) return false;
-  // Of a death, those that could have noticed it may have died before they did.
+  // Peers that could have noticed a death may have died before they did.
   return failed_ > 0 || std::ranges::any_of(world_.nodes(), [&](const auto& node) {
            return !world_.is_up(*node) && !node->finished;
          });

@@ -1,4 +1,4 @@
-// How far each peer has come in its run, and that it comes to its end.
+// How far each peer has come in its run. Checks that each comes to its end.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,21 @@ class Stages final : public Check {
   void touched(Node& node) override;
   void finished(const Node& node) override;
 
-  /// That no stage except training takes too long.
+  /// Checks that no stage except training takes too long.
   void look_at(const Node& node) override;
-  /// That soon all others are done when the first is, where nothing disturbs.
+  /// Checks that, if nothing disturbs, all others are done soon after the first one.
   void second_ends() override;
   void finish() override { findings_.measured[Measure::failed_max] = failed_; }
 
-  /// That it does not stand still, where nothing disturbs.
+  /// Checks that the peer does not stand still, if nothing disturbs.
   void check_goes_on(const Node& node);
 
-  /// Whether peers are about to end, so that tables and links change. None takes long over it:
+  /// Whether peers are about to end, so that tables and links change. This never lasts long: see
   /// look_at().
   [[nodiscard]] bool ending() const;
-  /// Whether the first peer was done when nothing had disturbed for a while.
+  /// Whether nothing had disturbed for a while when the first peer was done.
   [[nodiscard]] bool done_undisturbed() const;
-  /// A ring is over with its first error or death; who waits for the rest of it makes no step.
+  /// A ring is over with its first error or death; a peer that waits for the rest makes no step.
   [[nodiscard]] bool ring_is_over() const;
   /// Peers that ended with an error.
   [[nodiscard]] std::uint32_t failed() const noexcept { return failed_; }
@@ -53,7 +53,7 @@ class Stages final : public Check {
   Findings& findings_;
   std::vector<Stage> stages_;    ///< of each node
   std::vector<double> left_at_;  ///< of each peer: when it was asked to leave; below 0: never
-  double first_done_ = -1;       ///< seconds; below 0: nobody is
+  double first_done_ = -1;       ///< seconds; below 0: no peer is
   double last_end_ = -1;         ///< of any kind
   std::uint32_t failed_ = 0;
 };

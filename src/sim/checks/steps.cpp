@@ -3,7 +3,7 @@
 namespace starling::sim {
 namespace {
 
-/// Whatever happens to its links, a peer goes on, unless it is held up itself.
+/// Whatever happens to its links, a peer goes on, unless a fault holds up the peer itself.
 bool holds_up_itself(Kind kind) {
   return kind == Kind::stop || kind == Kind::throttle || kind == Kind::skew || kind == Kind::twin;
 }
@@ -21,7 +21,7 @@ void Steps::touched(Node& node) {
 
 void Steps::stepped(const Node& node, std::uint32_t samples) {
   if (close_gap(node)) pace_.add(samples);
-  // Those that were handed out may come when training is over.
+  // Steps that were handed out may end when training is over.
   if (node.core->phase() == peer::Phase::training) last_[node.number] = world_.now();
 }
 
@@ -42,8 +42,8 @@ void Steps::finish() {
   findings_.measured[Measure::throughput_min] = pace_.throughput(batch);
 }
 
-// The time since the last step is over, by another step or by what ends its steps. What a peer
-// takes until its first step is no gap; returns whether it was one.
+// The time since the last step ends, with another step or an event that ends the peer's steps. The
+// time before its first step is not a gap. Returns whether there was a gap.
 bool Steps::close_gap(const Node& node) {
   const double speed = world_.plan().peers[node.peer].speed;
   std::optional<base::Time>& last = last_[node.number];

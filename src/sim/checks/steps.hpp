@@ -1,4 +1,4 @@
-// The steps that peers make while no fault holds them up, and the time between them.
+// The steps that peers make while no fault holds them up, and the time between these steps.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Steps final : public Check {
   void fault(const PlannedEvent& event, bool begins) override;
   void finish() override;
 
-  /// When it made its last step in training, if nothing has held it up since.
+  /// When the node made its last step in training, if nothing has held it up since.
   [[nodiscard]] const std::optional<base::Time>& last(const Node& node) const {
     return last_[node.number];
   }

@@ -1,4 +1,4 @@
-// Who is who: identities, numbered in the order in which they were heard of.
+// Identities, numbered in the order in which they were first heard of.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace starling::sim {
 
-/// One identity: a peer, or what it was before it lost its disk.
+/// One identity: a peer, or the same peer before it lost its disk.
 struct Subject {
   std::uint32_t node = 0;
   bool running = false;
@@ -24,9 +24,9 @@ class Subjects {
   void started(const Node& node);
   void ended(const Node& node);
 
-  /// The number of an identity; a new one where nothing was heard of it before.
+  /// The number of an identity; a new one if nothing was heard of it before.
   [[nodiscard]] std::uint32_t number_of(const base::PeerId& id);
-  /// Under which it runs, or ran last.
+  /// The identity under which the node runs, or ran last.
   [[nodiscard]] std::uint32_t own(const Node& node) const { return own_[node.number]; }
   [[nodiscard]] const Subject& operator[](std::uint32_t number) const { return all_[number]; }
   [[nodiscard]] std::size_t size() const noexcept { return all_.size(); }

@@ -19,7 +19,7 @@ std::size_t count_trainers(const World& world) {
       std::ranges::count_if(world.nodes(), [&](const auto& node) { return runs(world, *node); }));
 }
 
-/// Those with a replica.
+/// Only those with a replica.
 std::vector<membership::NeighbourInfo> neighbours_of(const World& world, const Node& node) {
   const membership::Core& membership = node.core->membership();
   auto neighbours = membership.neighbours(world.local(node));

@@ -11,12 +11,13 @@
 namespace starling::sim {
 namespace {
 
-/// Tables of more members are looked at this often, in seconds; smaller ones after each change.
+/// Tables with more members are looked at this often, in seconds; smaller ones after each change.
 constexpr std::size_t kLargeTable = 64;
 constexpr double kLargeTablePause = 0.25;
-/// From a death until all have noticed it.
+/// Time from a death until all have noticed it.
 constexpr double kDetectionMax = 60;
-/// Changes of one peer in one table in a minute, beside those that follow its comings and goings.
+/// Changes about one peer in one table in a minute, in addition to those that its starts and ends
+/// cause.
 constexpr std::uint64_t kVerdictsMax = 6;
 
 /// How often one peer starts or ends within a minute, at most.
@@ -58,7 +59,7 @@ void Tables::started(const Node& node) {
 void Tables::killed(const Node& node) {
   if (node.is_twin()) return;
   const std::uint32_t subject = subjects_.own(node);
-  // Whether one that stood still is alive was an open question before.
+  // While it stood still, it was an open question whether it was alive.
   if (node.state == NodeState::stopped) return verdicts_.leaves(subject);
   std::vector<std::uint32_t> observers;
   for (const auto& other : world_.nodes()) {
@@ -106,7 +107,7 @@ void Tables::changed(const Node& node, std::uint32_t subject, bool alive) {
                              alive ? "alive" : "dead"));
   }
   const bool first = changes_.meets(node.number, subject);
-  // That it is there at all is no change, and what a peer in a fault holds of others is right.
+  // A peer's first appearance is not a change, and views of a peer in a fault do not count.
   if ((!first || !alive) && !calm_.disturbed(node.peer)) {
     changes_.change(node.number, subject, now);
   }
@@ -130,7 +131,7 @@ void Tables::finish() {
   measured[Measure::false_deaths_max] = static_cast<double>(verdicts_.false_deaths());
   measured[Measure::faulty_held_max] = static_cast<double>(faulty_held());
   measured[Measure::verdicts_per_minute_max] = static_cast<double>(changes_.most());
-  // A star without its middle hears of nothing.
+  // A star without its center hears nothing.
   if (!calm_.clear() || lacks_hub(world_)) return;
   const auto slowest = percentile(verdicts_.detections(), 1);
   if (slowest && *slowest > kDetectionMax) {
@@ -140,7 +141,7 @@ void Tables::finish() {
     alarm_.raise("{} times a peer was held dead that ran and could be reached",
                  verdicts_.false_verdicts());
   }
-  // With the turns of a cut all may change.
+  // While a cut changes its shape, everything may change.
   if (has_event(world_.plan(), Kind::partition)) return;
   if (changes_.most() > kVerdictsMax + turns_most(world_.plan())) {
     alarm_.raise("a table changed its mind about one peer {} times in a minute", changes_.most());

@@ -1,4 +1,4 @@
-// What member tables say of who runs, against who does.
+// Member tables compared with which peers really run.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace starling::sim {
 
 class Tables final : public Check {
  public:
-  /// All outlive this. Of what happens to a node `subjects` hears first.
+  /// All outlive this. `subjects` hears first of any event at a node.
   Tables(const World& world, Subjects& subjects, const Calm& calm, Alarm& alarm,
          Findings& findings);
 
@@ -22,17 +22,17 @@ class Tables final : public Check {
   void finished(const Node& node) override;
   void fault(const PlannedEvent& event, bool begins) override;
   void touched(Node& node) override { look_at(node); }
-  /// Large tables are not looked at each time.
+  /// Skips most looks at large tables.
   void look_at(const Node& node) override;
-  /// In calm nobody is so much as suspect.
+  /// In calm no peer is even suspect.
   void inspect(const Node& node) override;
   void finish() override;
 
-  /// Whether all hold those alive that run, and nobody else; false where nobody runs.
+  /// Whether all hold alive exactly the peers that run; false if none runs.
   [[nodiscard]] bool one_view() const;
 
  private:
-  /// Whom a node holds alive.
+  /// The peers that a node holds alive.
   struct View {
     std::uint64_t version = 0;
     std::vector<bool> alive;  ///< by subject
@@ -40,7 +40,7 @@ class Tables final : public Check {
     double looked_at = -1;  ///< seconds
   };
 
-  /// The most peers that a healthy one holds alive of the dead and those in a fault.
+  /// The largest number of peers, dead or in a fault, that a healthy peer holds alive.
   [[nodiscard]] std::size_t faulty_held() const;
   void changed(const Node& node, std::uint32_t subject, bool alive);
 

@@ -1,4 +1,4 @@
-// Faults that last, counted by the peer that they hold up.
+// Current faults, counted for each peer that they hold up.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 namespace starling::sim {
 namespace {
 
-/// Over how long, at least, a rate is measured.
+/// The shortest time over which a rate is measured.
 constexpr double kRateSeconds = 10;
 
 }  // namespace

@@ -19,9 +19,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint32_t kFormat = 1;
-/// Of a line: an object of lists.
+/// Depth of a line: an object of lists.
 constexpr int kDepthMax = 2;
-/// Of values that a peer counts or measures: what a double holds exactly.
+/// For values that a peer counts or measures: the integers that a double represents exactly.
 constexpr std::uint64_t kWholeMax = std::uint64_t{1} << 53;
 
 constexpr base::EnumNames<peer::Phase, 6> kPhaseNames{{
@@ -33,8 +33,8 @@ constexpr base::EnumNames<peer::Phase, 6> kPhaseNames{{
     {"relaying", peer::Phase::relaying},
 }};
 
-/// The keys of one line: each is asked for, and known from then on. The first thing that is wrong
-/// is kept; values are in their ranges in any case.
+/// The keys of one line: each is asked for, and is known from then on. The first error is kept;
+/// values are always in their ranges.
 class Line {
  public:
   explicit Line(const Json& json) : json_(json) {}
@@ -53,7 +53,7 @@ class Line {
   std::uint32_t small(const char* key, std::uint32_t max) {
     return static_cast<std::uint32_t>(whole(key, max));
   }
-  /// Null is allowed: what is not known, or is not finite.
+  /// Null is allowed: the value is unknown or not finite.
   std::optional<double> number(const char* key) {
     const Json* const value = find(key);
     if (value != nullptr && value->is_number()) return value->get<double>();
@@ -70,7 +70,7 @@ class Line {
     return value<std::string>(
         key, [](const Json& one) { return one.is_string(); }, "a text");
   }
-  /// Numbers below `count`; `taken` has those of other lists of the line, where none may stand.
+  /// Numbers below `count`; `taken` has those of the line's other lists, which may not occur again.
   std::vector<std::uint32_t> numbers(const char* key, std::size_t count,
                                      std::set<std::uint32_t>& taken) {
     const auto is_peer = [&](const Json& one) {
@@ -118,7 +118,7 @@ class Reader {
     while (!text.empty() && wrong_.empty()) {
       ++number_;
       const std::size_t end = text.find('\n');
-      // A line without an end was not written whole.
+      // A line without a newline is incomplete.
       if (end == std::string_view::npos) {
         wrong_ = "the line breaks off";
         break;
@@ -146,7 +146,7 @@ class Reader {
   void read_line(std::string_view text) {
     const auto json = train::read_json(text, kDepthMax);
     if (!json || !json->is_object()) {
-      wrong_ = "the line is no JSON object, or has a key twice";
+      wrong_ = "the line is not a JSON object, or has a key twice";
       return;
     }
     Line line(*json);
@@ -287,7 +287,7 @@ class Reader {
   static constexpr int kExitCodeMax = 255;
 
   const std::string& path_;
-  std::size_t number_ = 0;  ///< of the line, from 1
+  std::size_t number_ = 0;  ///< number of the line, from 1
   std::string wrong_;
   std::vector<ObservedRun> runs_;
   std::vector<EventState> events_;  ///< of the last run

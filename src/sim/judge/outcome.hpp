@@ -1,4 +1,4 @@
-// What was measured of a run, simulated or real, against what its scenario expects.
+// The measurements of a run, simulated or real, compared with the expectations of its scenario.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace starling::sim {
 
-/// A value of each measurement; nothing: it was not measured.
+/// A value for each measurement; nothing: it was not measured.
 class Measured {
  public:
   [[nodiscard]] std::optional<double>& operator[](Measure measure) {
@@ -31,23 +31,23 @@ struct Result {
   double sent_bytes = 0;                 ///< of all frames, since its last start
 };
 
-/// Measures what such peers came to: how many they are, and their means.
+/// Measures the results of such peers: their number, and their means.
 void measure_results(const std::vector<Result>& results, Measured& measured);
 
 struct Outcome {
   std::string name;
   bool passed = false;
-  std::optional<double> value;  ///< nothing: nothing was measured, which meets no limit
+  std::optional<double> value;  ///< nothing: it was not measured, which meets no limit
   double limit = 0;
 };
 
-/// One for each expectation of the scenario. Where it does not say how many peers may fail and some
-/// did, there is one more, which says that none may.
+/// One outcome for each expectation of the scenario. If it does not say how many peers may fail and
+/// some did, one more outcome says that none may.
 [[nodiscard]] std::vector<Outcome> outcomes_of(const Scenario& scenario, const Measured& measured);
 
 [[nodiscard]] bool all_passed(const std::vector<Outcome>& outcomes);
 
-/// A final loss over that of the same run undisturbed; nothing where one of them is not known.
+/// A final loss divided by that of the same run undisturbed; nothing if one of them is not known.
 [[nodiscard]] std::optional<double> loss_ratio(std::optional<double> loss,
                                                std::optional<double> undisturbed);
 

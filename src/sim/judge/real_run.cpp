@@ -11,13 +11,13 @@
 namespace starling::sim {
 namespace {
 
-/// One view must last for so long to count: tables are heard one after the other, so that a
-/// moment's agreement may never have been.
+/// One view must last this long to count: tables are heard one after the other, so what looks like
+/// agreement at one moment may never have existed.
 constexpr double kLastingSeconds = 3;
-/// Peers tell their drift one after the other: a mean over all of them takes so long.
+/// Peers tell their drift one after the other: a mean over all of them takes this long.
 constexpr double kDriftWindow = 5;
 
-/// Whether a real peer that it meets is left out where the pace is measured.
+/// Whether the pace is measured without the real peers that the fault concerns.
 bool spoils_pace(Kind kind) {
   return kind == Kind::kill || kind == Kind::stop || kind == Kind::restart || kind == Kind::leave ||
          kind == Kind::throttle;
@@ -61,7 +61,7 @@ void RealRun::strike(std::uint32_t number, const EventSeen& seen, Kind kind) {
   if (!seen.begins || !alive) return;
   if (kind == Kind::kill) {
     if (peer.state == State::running) dies(number);
-    // Whether one that stood still is alive was an open question before.
+    // While it stood still, it was an open question whether it was alive.
     if (peer.state == State::stopped) verdicts_.leaves(number);
     peer.state = State::dead;
   }
@@ -77,7 +77,7 @@ void RealRun::stop(std::uint32_t number, const EventSeen& seen) {
     peer.state = State::stopped;
     peer.view.reset();
   } else {
-    // If there was none, another process was stopped.
+    // If there was no such stop, another process was stopped.
     peer.stops.erase(seen.event);
     if (peer.state == State::stopped && peer.stops.empty()) peer.state = State::running;
   }
@@ -92,7 +92,7 @@ void RealRun::take(const StartSeen& seen) {
           .last_step = {},
           .ends_itself = std::move(peer.ends_itself)};
   peer.state = State::running;
-  // Else it is not back.
+  // With a full disk it is not back.
   if (!seen.disk_full) verdicts_.runs(seen.peer, seen.peer, now_);
 }
 
@@ -105,7 +105,7 @@ void RealRun::take(const EndSeen& seen) {
   end_gap(seen.peer);
   if (!seen.cannot_start && seen.code != 0) {
     ++failed_;
-    // An error is a death as any other.
+    // An error is a death like any other.
     if (!peer.leaving) dies(seen.peer);
   } else if (!seen.cannot_start) {
     verdicts_.leaves(seen.peer);
@@ -150,7 +150,7 @@ void RealRun::step(Peer& peer, const StatusSeen& seen) {
   peer.last_step = {.at = now_, .steps = seen.steps, .samples = seen.samples};
 }
 
-// By another step, or by what ends the peer's steps.
+// The gap ends with another step, or with an event that ends the peer's steps.
 void RealRun::end_gap(std::uint32_t peer) {
   std::optional<Step>& last = peers_[peer].last_step;
   if (!last) return;
@@ -181,7 +181,7 @@ void RealRun::held_gone(std::uint32_t observer, std::uint32_t subject, Held held
   const bool says_goodbye = std::ranges::any_of(peers_[subject].ends_itself, [&](double at) {
     return at >= now_ && at - now_ <= kSettledSeconds;
   });
-  // Who hears a goodbye before the process has ended is right.
+  // A peer that hears a goodbye before the process has ended is right.
   if (held == Held::left && runs(subject) && says_goodbye) return;
   const std::uint64_t before = verdicts_.false_deaths();
   verdicts_.held_dead(subject, observer, now_);
@@ -195,7 +195,7 @@ void RealRun::compare_views() {
   if (ending_ || now_ < times_.last) return;
   std::vector<std::uint32_t> running;
   for (std::uint32_t i = 0; i < peers_.size(); ++i) {
-    // A relay that has not been asked yet is waited for by nobody.
+    // A relay that has not been asked yet does not keep others waiting.
     if (runs(i) && (!plan_.peers[i].relay || peers_[i].view)) running.push_back(i);
   }
   const bool agree = !running.empty() && std::ranges::all_of(running, [&](std::uint32_t peer) {
@@ -230,13 +230,13 @@ void RealRun::take(const LinksSeen& seen) {
   const bool all_tell =
       std::ranges::all_of(running, [&](auto peer) { return peers_[peer].paths.has_value(); });
   if (now_ < times_.last_start || !all_tell) return;
-  // How long a machine takes to start them says nothing of how they reach each other.
+  // The time in which a machine starts them says nothing about how they reach each other.
   if (!all_answer_at_) all_answer_at_ = now_;
   pairs_.look(now_ - *all_answer_at_, running,
               [&](std::uint32_t a, std::uint32_t b) { return path(a, b); });
 }
 
-/// Nothing: not both of them say that they are linked.
+/// Nothing: they do not both say that they are linked.
 std::optional<LinkPath> RealRun::path(std::uint32_t a, std::uint32_t b) const {
   const auto said = [&](std::uint32_t from, std::uint32_t to) -> std::optional<LinkPath> {
     if (!peers_[from].paths) return std::nullopt;

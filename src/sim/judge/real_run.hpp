@@ -21,16 +21,16 @@ class RealRun {
   /// Follows it to its end. `run` outlives this.
   explicit RealRun(const ObservedRun& run);
 
-  /// All that can be told of it except the distance of replicas and comparisons with other runs.
+  /// All measurements except the distance of replicas and comparisons with other runs.
   [[nodiscard]] Measured measured() const;
-  /// Of the peers that ended their run and left one, as SummarySeen has it.
+  /// The replicas (SummarySeen::replica) of the peers that ended their run and left one.
   [[nodiscard]] const std::vector<std::string>& replicas() const noexcept { return replicas_; }
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:
   enum class State : std::uint8_t { absent, running, stopped, dead, ended };
   enum class Held : std::uint8_t { unknown, alive, dead, left };
-  /// A member table, as it was heard last.
+  /// A member table, as last heard.
   struct View {
     double heard_at = 0;
     std::vector<Held> held;  ///< by peer
@@ -41,14 +41,14 @@ class RealRun {
   };
   struct Peer {
     State state = State::absent;
-    bool leaving = false;  ///< it was asked to
+    bool leaving = false;  ///< it was asked to leave
     double started = 0;
     std::set<std::uint32_t> stops;  ///< events that make this process stand still
     std::optional<View> view;
     std::uint32_t links = 0;
-    std::optional<std::map<std::uint32_t, LinkPath>> paths;  ///< its links, once it told of them
+    std::optional<std::map<std::uint32_t, LinkPath>> paths;  ///< its links, once it reported them
     std::optional<Step> last_step;    ///< in training, if nothing has ended its steps since
-    std::vector<double> ends_itself;  ///< when it will have ended, its run being over
+    std::vector<double> ends_itself;  ///< when it should have ended after its run
   };
 
   void take(const EventSeen& seen);
@@ -72,23 +72,23 @@ class RealRun {
   [[nodiscard]] std::optional<double> drift_back_within() const;
   [[nodiscard]] std::optional<LinkPath> path(std::uint32_t a, std::uint32_t b) const;
   [[nodiscard]] bool runs(std::uint32_t peer) const;
-  /// Those that run and have a replica.
+  /// Peers that run and have a replica.
   [[nodiscard]] std::vector<std::uint32_t> trainers() const;
 
   const Plan& plan_;
   const FaultTimes times_;
   double now_ = 0;
   bool over_ = false;
-  bool ending_ = false;  ///< peers begin to end their run: who runs changes without a fault
+  bool ending_ = false;  ///< peers begin to end their run: changes of who runs are not faults
   std::vector<Peer> peers_;
-  std::vector<bool> held_up_;  ///< by peer: of its steps nothing is asked
+  std::vector<bool> held_up_;  ///< by peer: no steps are expected of it
   SettingsSeen settings_;
   Verdicts verdicts_;
   MindChanges changes_;
   MembershipRates rates_;
   Pace pace_;
   PairTimes pairs_;
-  std::optional<double> all_answer_at_;  ///< when all peers had told of their links
+  std::optional<double> all_answer_at_;  ///< when all peers had reported their links
   std::optional<double> agree_since_, one_view_at_, views_full_at_;
   std::vector<std::pair<double, double>> drifts_;  ///< when, and how much, of all in training
   std::uint32_t failed_ = 0;                       ///< lives that ended with an error

@@ -10,7 +10,7 @@ namespace starling::sim {
 std::optional<double> percentile(std::vector<double> values, double part) {
   if (values.empty()) return std::nullopt;
   std::ranges::sort(values);
-  // Of what is a whole number except for rounding, that number.
+  // A value that is a whole number except for rounding counts as that number.
   constexpr double kRounding = 1e-9;
   const double rank = std::ceil(part * static_cast<double>(values.size()) - kRounding);
   const double last = static_cast<double>(values.size() - 1);
@@ -25,7 +25,7 @@ std::optional<double> mean(const std::vector<double>& values) {
 std::optional<double> largest(const std::vector<double>& values) {
   std::optional<double> most;
   for (const double value : values) {
-    // Than what is not a number nothing is larger.
+    // Nothing is larger than a value that is not a number.
     if (!most || std::isnan(value) || value > *most) most = value;
     if (std::isnan(value)) break;
   }

@@ -5,7 +5,8 @@
 namespace starling::sim {
 namespace {
 
-/// What keeps a process from being judged while it lasts. One with a slow processor still answers.
+/// Faults that keep a process from being judged while they last. One with a slow processor still
+/// answers.
 bool holds_up(Kind kind) { return kind == Kind::stop || kind == Kind::skew || kind == Kind::twin; }
 
 bool cuts(const PlannedEvent& event) {
@@ -27,7 +28,7 @@ bool concerns(const PlannedEvent& event, std::uint32_t a, std::uint32_t b) {
 
 void Verdicts::runs(std::uint32_t subject, std::uint32_t peer, double now) {
   if (subject >= subjects_.size()) subjects_.resize(subject + 1);
-  // Who did not notice that it was dead will not any more.
+  // A peer that has not noticed the death by now never will.
   const auto first = pending_.lower_bound({subject, 0});
   const auto last = pending_.lower_bound({subject + 1, 0});
   for (auto at = first; at != last; ++at) unnoticed(at->second, now);
@@ -48,7 +49,7 @@ void Verdicts::dies(std::uint32_t subject, std::span<const std::uint32_t> observ
   for (const std::uint32_t observer : observers) {
     const Subject& by = subjects_[observer];
     if (!by.since || held_up_.any(by.peer)) continue;
-    // Who is apart from it, and from others too, may have nobody to hear it from.
+    // A peer that is cut off from it, and from others too, may have no source to hear it from.
     if (apart(peer, by.peer, now) && disconnected(by.peer)) continue;
     pending_.emplace(std::pair(subject, observer), now);
   }
@@ -79,7 +80,7 @@ void Verdicts::fault(const PlannedEvent& event, bool begins, double now) {
 }
 
 void Verdicts::held_dead(std::uint32_t subject, std::uint32_t observer, double now) {
-  if (subject >= subjects_.size()) return;  // it has not started as far as this world goes
+  if (subject >= subjects_.size()) return;  // it has not started, as far as is known here
   const auto died = pending_.find({subject, observer});
   if (died != pending_.end()) {
     detections_.push_back(now - died->second);
@@ -99,19 +100,19 @@ void Verdicts::finish(double now) {
   pending_.clear();
 }
 
-// In a moment nobody can have noticed it: that says nothing of how fast they are.
+// In so short a time nobody can have noticed it: that does not show how fast peers are.
 void Verdicts::unnoticed(double died, double now) {
   if (now - died >= kSettledSeconds) detections_.push_back(now - died);
 }
 
-/// Whether it has run for long enough, with nothing that held it up.
+/// Whether it has run for long enough without being held up.
 bool Verdicts::settled(std::uint32_t subject, double now) const {
   const Subject& one = subjects_[subject];
   if (!one.since || held_up_.any(one.peer)) return false;
   return now - std::max(*one.since, held_up_.over_since(one.peer)) >= kSettledSeconds;
 }
 
-/// Whether there was a time after `since` at which nothing passed from one to the other, or back.
+/// Whether at some time after `since` nothing passed from one to the other, or back.
 bool Verdicts::apart(std::uint32_t a, std::uint32_t b, double since) const {
   const double loss = std::max(paths_.state(a, b).loss, paths_.state(b, a).loss);
   if (loss >= kLossOfNoPath) return true;
@@ -120,7 +121,7 @@ bool Verdicts::apart(std::uint32_t a, std::uint32_t b, double since) const {
   });
 }
 
-/// Whether there was one after `since`.
+/// Whether there was a cut after `since`.
 bool Verdicts::any_cut(double since) const {
   return std::ranges::any_of(cuts_,
                              [&](const Cut& cut) { return !cut.until || *cut.until > since; });

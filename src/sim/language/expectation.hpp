@@ -1,4 +1,4 @@
-// What a scenario may expect of a run: each measurement that there is, and its key in a file.
+// The expectations of a scenario: each measurement that exists, and its key in a file.
 #pragma once
 
 #include <array>
@@ -8,22 +8,23 @@
 
 namespace starling::sim {
 
-/// Named as in files. Ending in _min it has to be at least, else at most what a scenario says.
+/// Named as in files. A measurement whose name ends in _min has a lower limit, any other an upper
+/// one.
 enum class Measure : std::uint8_t {
   accuracy_min,          ///< mean final accuracy of the peers that finished
   loss_max,              ///< mean final loss of the peers that finished
   distance_max,          ///< max |x_i - mean| / |mean| over the final replicas
   optimum_distance_max,  ///< quadratic: largest relative distance of a replica from the optimum
   finished_min,          ///< peers that ended their run
-  failed_max,            ///< peers that ended with an error; where it is not given none may
+  failed_max,            ///< peers that ended with an error; none may if it is not given
   /// Longest time between two steps of a peer that no fault stopped, slowed down or restarted.
   step_gap_max_s,
-  throughput_min,   ///< batches of such peers, together, as part of what their speeds allow
+  throughput_min,   ///< batches of such peers, together, as a fraction of what their speeds allow
   detection_p50_s,  ///< median time from a death until a running peer holds it dead
   detection_p99_s,  ///< the same, 99th percentile
-  /// Peers held dead that ran and could be reached, each once a fault.
+  /// Peers that were held dead while they ran and could be reached; each once per fault.
   false_deaths_max,
-  /// Dead peers, and those in a fault, that a healthy one holds alive at the end.
+  /// Peers, dead or in a fault, that a healthy one holds alive at the end.
   faulty_held_max,
   /// Most changes between alive and dead of one peer in one table within a minute.
   verdicts_per_minute_max,
@@ -32,31 +33,31 @@ enum class Measure : std::uint8_t {
   /// After the last fault: until drift is at most 1.1 times what it was before the first.
   drift_back_within_s,
   loss_ratio_max,    ///< final loss over that of the same run undisturbed, at equal samples
-  spectral_gap_min,  ///< of averaging over the links that there are 30 s after the last start
-  /// Most that a peer sent for membership a second, mean since 30 s after the last start.
+  spectral_gap_min,  ///< of averaging over the links that exist 30 s after the last start
+  /// Highest rate of a peer's membership traffic, mean since 30 s after the last start.
   membership_bytes_per_s_max,
-  sent_bytes_max,  ///< mean of what the peers that finished sent since they were started last
-  pairs_linked_within_s,  ///< after the last start: until any two that run have a link
-  paths_within_s,         ///< after the last start: until all links go as Scenario::paths has it
+  sent_bytes_max,         ///< mean bytes that finished peers sent since their last start
+  pairs_linked_within_s,  ///< after the last start: until any two running peers have a link
+  paths_within_s,         ///< after the last start: until all links go as in Scenario::paths
 };
 
-/// An expectation: what is measured has to be at most, or at least, the limit.
+/// An expectation: the measurement must be at most, or at least, the limit.
 struct Expectation {
   Measure measure{};
   double limit = 0;
 };
 
-/// How a measurement is expected in a file.
+/// How a file expects a measurement.
 struct ExpectationKey {
   Measure measure{};
   std::string_view name;
   double min = 0, max = 0;      ///< of the limit
-  bool simulated_only = false;  ///< of real peers nobody can measure it
+  bool simulated_only = false;  ///< cannot be measured with real peers
 
   [[nodiscard]] constexpr bool at_least() const noexcept { return name.ends_with("_min"); }
 };
 
-/// Of each measurement, in their order.
+/// One for each measurement, in their order.
 inline constexpr auto kExpectationKeys = [] {
   using enum Measure;
   constexpr double kMost = 1e6;

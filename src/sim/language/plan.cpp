@@ -24,7 +24,7 @@ using base::ErrorCode;
 using base::fail;
 using Numbers = std::vector<std::uint32_t>;
 
-/// Something of the timeline at one time: an entry's turn, or what it brings later.
+/// One thing of the timeline at one time: an entry's turn, or its later effect.
 struct Occurrence {
   double at = 0;
   std::size_t order = 0;
@@ -66,7 +66,7 @@ class Planner {
         restart(next.later, *next.entry, next.at);
       }
       if (struck_ > kStruckMax) {
-        reject(*next.entry, "with it events strike more than {} peers and ends of paths",
+        reject(*next.entry, "with it, events strike more than {} peers and ends of paths",
                kStruckMax);
       }
       if (plan_.events.size() <= kEventsMax) continue;
@@ -79,15 +79,15 @@ class Planner {
   }
 
  private:
-  /// What an entry draws from, so that it strikes the same whatever else is in the timeline.
+  /// The random draws of an entry, so that it strikes the same whatever else is in the timeline.
   struct Draws {
     base::Rng rng;
-    std::uint32_t next = 0;  ///< of those taken each in turn
+    std::uint32_t next = 0;  ///< index for those taken in turn
   };
 
-  /// Entries are told apart by what they are and when they happen first, and those that are alike
-  /// in that by their order: their lines are others in a scenario that was written anew. Null: the
-  /// peers of the start.
+  /// Entries are identified by their contents and the time of their first event, and equal ones by
+  /// their order: a scenario that is written anew has different lines. Null: the peers of the
+  /// start.
   Draws* draws_of(const Entry* entry) {
     const auto found = draws_by_entry_.find(entry);
     if (found != draws_by_entry_.end()) return &found->second;
@@ -132,8 +132,8 @@ class Planner {
     reject(entry, "happens more than {} times", kEventsMax);
   }
 
-  /// All that ever join have their numbers from the beginning, in the order of the timeline, so
-  /// that cuts reach those that come while they last.
+  /// All peers that ever join have their numbers from the beginning, in the order of the timeline,
+  /// so that cuts also reach those that join while they last.
   void number_joiners() {
     for (auto left = occurrences_; !left.empty() && !error_; left.pop()) {
       const Entry& entry = *left.top().entry;
@@ -157,7 +157,7 @@ class Planner {
     joins_at_.push_back(joins_at);
   }
 
-  /// Peers whose join has come by then.
+  /// Peers that have joined by then.
   [[nodiscard]] Numbers joined_by(double at) const {
     const auto end = std::ranges::upper_bound(joins_at_, at);
     Numbers peers(static_cast<std::size_t>(end - joins_at_.begin()));
@@ -165,7 +165,7 @@ class Planner {
     return peers;
   }
 
-  /// The next ones, one after the other. `entry` is null at the start.
+  /// Starts the next peers, one after the other. `entry` is null at the start.
   void start(std::uint32_t count, double at, double spacing, const Entry* entry) {
     const int line = entry == nullptr ? 0 : entry->line;
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -195,7 +195,7 @@ class Planner {
     }
   }
 
-  /// The addresses that a starting peer gets: of peers with lower numbers.
+  /// The addresses that a starting peer gets: those of peers with lower numbers.
   Numbers choose_via(std::uint32_t number) {
     Numbers before(number);
     std::iota(before.begin(), before.end(), 0U);
@@ -204,7 +204,7 @@ class Planner {
     return via;
   }
 
-  /// Of rising candidates.
+  /// Chooses from rising candidates.
   Numbers choose(const Selector& selector, const Numbers& candidates) {
     using enum Selector::Kind;
     const std::size_t count = std::min<std::size_t>(selector.count, candidates.size());
@@ -244,7 +244,7 @@ class Planner {
     return candidates;
   }
 
-  /// The following ones in order of number, and around.
+  /// The following ones in order of number, round a circle.
   Numbers next_ones(const Numbers& candidates, std::size_t count) {
     Numbers chosen;
     for (std::uint32_t& next = draws_->next; chosen.size() < count; ++next) {
@@ -256,7 +256,7 @@ class Planner {
     return chosen;
   }
 
-  /// Whether there is room for so many more; run() tells where there is not.
+  /// Whether there is room for that many more; run() reports if there is not.
   bool count(std::size_t struck) {
     struck_ += struck;
     return struck_ <= kStruckMax;
@@ -286,7 +286,7 @@ class Planner {
     if (entry.kind == Kind::router_restart || entry.kind == Kind::mapping_lost) {
       return strike_routers(entry, at);
     }
-    // Those that run restart only where they are named, or each in turn.
+    // Running peers restart only if they are named, or each in turn.
     const bool restarts = entry.kind == Kind::restart;
     const bool of_any = restarts && (entry.peers->kind == Selector::Kind::numbers ||
                                      entry.peers->kind == Selector::Kind::next);
@@ -308,7 +308,7 @@ class Planner {
     event.rate = entry.rate;
   }
 
-  /// Of those that run behind routers. A router that is off cuts all peers behind it from the rest.
+  /// Routers of running peers. A router that is off cuts all peers behind it from the rest.
   void strike_routers(const Entry& entry, double at) {
     Numbers behind = up_;
     std::erase_if(behind, [&](std::uint32_t n) { return !is_behind_router(plan_.peers[n]); });
@@ -343,7 +343,7 @@ class Planner {
     Numbers running;
     std::ranges::set_intersection(peers, up_, std::back_inserter(running));
     if (!running.empty()) {
-      // Those that a kill brings back may have been restarted by another entry meanwhile.
+      // Another entry may have restarted some of the killed peers meanwhile.
       if (entry.kind != Kind::restart) {
         const Numbers rest = without(peers, running);
         if (!rest.empty()) restart(rest, entry, at);
@@ -373,7 +373,7 @@ class Planner {
       const bool open = !event.until || *event.until > at;
       if (of_paths(event) && open) event.until = at;
     }
-    // Of a cut in turns those that were still to come.
+    // Of a cut that changes, the later parts are dropped.
     std::erase_if(plan_.events,
                   [&](const PlannedEvent& event) { return of_paths(event) && event.at >= at; });
   }
@@ -423,7 +423,7 @@ class Planner {
     }
   }
 
-  /// Those that join meanwhile stand anywhere among the others.
+  /// Peers that join meanwhile get random places among the others.
   Numbers draw_circle(const Numbers& present, const Numbers& all) {
     Numbers circle = draw_order(present);
     for (const std::uint32_t joiner : without(all, present)) {
@@ -433,10 +433,10 @@ class Planner {
     return circle;
   }
 
-  /// Those that join meanwhile are drawn into one part or the other, as its size has it.
+  /// Peers that join meanwhile are drawn into one part or the other, in proportion to size.
   void cut_parts(PlannedEvent& event, Shape shape, const Numbers& present, const Numbers& all) {
     Numbers order = draw_order(present);
-    // One that stands in the middle is in neither part.
+    // The peer in the middle is in neither part.
     if (shape == Shape::bridge) order.pop_back();
     const std::size_t parts = shape == Shape::minority ? 3 : 2;
     const auto middle = order.begin() + static_cast<std::ptrdiff_t>(order.size() / parts);
@@ -465,8 +465,8 @@ class Planner {
     strike(event, b, a);
   }
 
-  /// On a circle each peer reaches the quarter before and the quarter after itself, which with
-  /// itself is a majority.
+  /// On a circle each peer reaches the quarter before and the quarter after itself. With itself
+  /// that is a majority.
   void cut_ring(PlannedEvent& event, const Numbers& circle) {
     const std::size_t n = circle.size();
     const std::size_t reach = n / 4 + 1;
@@ -501,8 +501,8 @@ class Planner {
     }
   }
 
-  /// FoundationDB's swizzle-clogging: in the first third of the time one after the other is cut
-  /// off, in the last third they come back, in another order.
+  /// FoundationDB's swizzle-clogging: in the first third of the time peers are cut off one by one,
+  /// in the last third they come back in another order.
   void swizzle(const Entry& entry, double at) {
     const double end = std::min(at + *entry.duration, scenario_.duration);
     const Numbers all = joined_by(end);
@@ -548,11 +548,10 @@ class Planner {
   Draws* draws_ = nullptr;  ///< of the entry whose turn it is
   std::priority_queue<Occurrence> occurrences_;
   std::size_t order_ = 0;
-  std::size_t struck_ = 0;  ///< peers of events and ends of paths, so far
-  std::vector<double>
-      joins_at_;               ///< by peer, rising; those that a spacing puts later with the first
-  std::uint32_t started_ = 0;  ///< peers whose start is planned
-  Numbers up_, down_;          ///< as the plan knows them, rising
+  std::size_t struck_ = 0;        ///< peers of events and ends of paths, so far
+  std::vector<double> joins_at_;  ///< by peer, rising; of a spaced group, its start
+  std::uint32_t started_ = 0;     ///< peers whose start is planned
+  Numbers up_, down_;             ///< as the plan knows them, rising
   std::optional<base::Error> error_;
 };
 

@@ -1,4 +1,4 @@
-// What each peer of a plan is behind: the [[network.nat]] entries by peer.
+// The routers in front of each peer of a plan: the [[network.nat]] entries by peer.
 #pragma once
 
 #include "base/result.hpp"
@@ -7,8 +7,8 @@
 namespace starling::sim {
 
 /// All peers of the plan have their numbers and regions. Peers of one entry share its router, or
-/// have one each. Errors (ErrorCode::run_file): a peer that there is not or that is in two entries,
-/// and what no router leads to.
+/// have one each. Errors (ErrorCode::run_file): a peer that does not exist or is in two entries,
+/// and a twin, which no router leads to.
 [[nodiscard]] base::Status place_behind_routers(Plan& plan);
 
 }  // namespace starling::sim

@@ -24,7 +24,7 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-/// A path from the current folder, as it is named from another folder.
+/// A path from the current folder, as named from another folder.
 std::string beside(const std::string& path, const std::string& folder) {
   namespace fs = std::filesystem;
   if (fs::path(path).is_absolute()) return path;
@@ -87,7 +87,7 @@ std::string nat_text(const NatEntry& entry) {
                            to_string(settings.proxy));
 }
 
-/// The pairs that are expected to be linked so, as a key; none: nothing.
+/// The pairs that are expected to be linked this way, as a key; no pairs: no key.
 std::string paths_text(const std::vector<ExpectedPath>& paths, LinkPath of) {
   std::vector<std::string> pairs;
   for (const ExpectedPath& path : paths) {

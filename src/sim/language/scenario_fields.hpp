@@ -1,5 +1,5 @@
-// The keys of one table of a scenario, for its reader: each is asked for, checked, and known from
-// then on; the first error is kept, with file and line.
+// The keys of one table of a scenario, for its reader. Each key is asked for and checked, and is
+// known from then on. The first error is kept, with file and line.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace starling::sim {
 
 inline constexpr std::size_t kScenarioTextMax = 1000;
 
-/// Where errors go: the first one is kept.
+/// Collects errors: keeps the first one.
 struct Errors {
   std::string file;
   std::optional<base::Error> first{};
@@ -38,7 +38,7 @@ struct Errors {
   }
 };
 
-/// Reads the keys of one table; what was not asked for by end() is unknown.
+/// Reads the keys of one table; at end(), any key that was not asked for is unknown.
 class Fields {
  public:
   /// `table` may be null: then nothing is found.
@@ -50,7 +50,7 @@ class Fields {
   }
   [[nodiscard]] Errors& errors() const { return errors_; }
 
-  /// The value of a key, from now on known.
+  /// The value of a key, which is known from now on.
   const toml::node* find(std::string_view key) {
     known_.push_back(key);
     return table_ == nullptr ? nullptr : table_->get(key);
@@ -165,7 +165,7 @@ class Fields {
     field = std::move(values);
   }
 
-  /// The peers named by number, sorted and each once.
+  /// Peers given by number, sorted and each once.
   bool peer_numbers(std::string_view key, const toml::node& node,
                     std::vector<std::uint32_t>& field) {
     const toml::array* const list = node.as_array();

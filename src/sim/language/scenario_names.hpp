@@ -1,4 +1,5 @@
-// What a scenario file calls its kinds of faults, shapes and so on: for its reader and its writer.
+// The names in a scenario file for kinds of faults, shapes and so on: for its reader and its
+// writer.
 #pragma once
 
 #include <string_view>

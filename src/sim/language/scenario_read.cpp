@@ -27,7 +27,7 @@ constexpr std::uint32_t kMtuMax = 1499;  // one less than an Ethernet frame hold
 constexpr double kLineRateMin = 0.001;
 constexpr double kLineRateMax = 1e6;
 
-/// "first 3" into word and rest.
+/// Splits "first 3" into the word and the rest.
 std::pair<std::string, std::string> split_word(const std::string& text) {
   const auto space = text.find(' ');
   if (space == std::string::npos) return {text, {}};
@@ -128,7 +128,7 @@ void read_groups(Fields& fields, Entry& entry) {
   }
 }
 
-/// What only some kinds of entries take.
+/// Parameters that only some kinds of entries take.
 void read_parameters(const Scenario& scenario, Fields& fields, Entry& entry) {
   Selector peers{.region = {}, .numbers = {}};
   if (read_selector(fields, "peers", peers)) entry.peers = peers;
@@ -152,7 +152,7 @@ void read_parameters(const Scenario& scenario, Fields& fields, Entry& entry) {
   fields.number("rate", entry.rate, 0.5, 2);
 }
 
-/// What a kind needs, and what makes no sense together.
+/// Checks the required keys of a kind, and combinations that make no sense.
 void check_entry(Fields& fields, const Entry& entry) {
   const auto needs = [&](std::string_view key) {
     if (!fields.has(key)) fields.reject(key, "is missing: '{}' needs it", to_string(entry.kind));
@@ -227,7 +227,7 @@ void read_entry(const toml::node& node, std::size_t number, Scenario& scenario, 
   scenario.timeline.push_back(std::move(entry));
 }
 
-/// A table below the top, or null; anything else is an error.
+/// A table at the top level, or null; anything else is an error.
 const toml::table* section(const toml::table& top, std::string_view name, Errors& errors) {
   const toml::node* const node = top.get(name);
   if (node == nullptr) return nullptr;
@@ -296,7 +296,7 @@ void read_run(const toml::table& top, Scenario& scenario, Errors& errors) {
   }
 }
 
-/// What makes no sense together.
+/// Checks combinations that make no sense.
 void check_nat(const Fields& nat, const NatSettings& settings) {
   if (settings.kind == NatKind::open) {
     for (const std::string_view key : {"mapping", "pcp", "shared"}) {
@@ -344,7 +344,7 @@ void read_network(const toml::table& top, Scenario& scenario, Errors& errors) {
   const toml::array* const lines = network.array("line", kRegionsMax);
   const toml::array* const nats = network.array("nat", kNatsMax);
   network.end();
-  // Not of copies: these do not know their lines.
+  // Not from copies: these do not know their lines.
   const toml::array none;
   const auto each = [&](const toml::array* list) -> const toml::array& {
     return list == nullptr ? none : *list;
@@ -390,7 +390,7 @@ void read_timeline(const toml::table& top, Scenario& scenario, Errors& errors) {
   }
 }
 
-/// The pairs that are to be linked so. Each pair has one path.
+/// The pairs that should be linked this way. Each pair has one path.
 void read_paths(Fields& expect, LinkPath path, std::vector<ExpectedPath>& paths) {
   const std::string_view key = to_string(path);
   const toml::array* const list = expect.array(key, kPathsMax);

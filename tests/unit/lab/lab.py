@@ -177,7 +177,7 @@ class TheLaboratory(unittest.TestCase):
 
     @contextlib.contextmanager
     def throttled(self, use):
-        """Each process uses so much of a processor; gives the shares that throttles leave it."""
+        """Each process uses `used` of a processor; returns the shares that throttles leave it."""
         shares = []
 
         def throttle(borrowed, name, pid, share):
@@ -241,7 +241,7 @@ class TheLaboratory(unittest.TestCase):
     def test_logs_ends_and_whom_peers_hold_for_what(self):
         def member(name, state):
             return {"name": name, "state": state, "self": False}
-        # Who lost its folder has come back with another key.
+        # A peer that lost its folder has come back with another key.
         self.lab._heard(self.lab.peers[0], "/members",
                         [{**member("peer-0", "alive"), "self": True}, member("peer-1", "dead"),
                          member("peer-1", "suspect"), member("stranger", "alive")], 1.0)
@@ -300,7 +300,7 @@ class TheLaboratory(unittest.TestCase):
         self.assertEqual([line.get("code") for line in self.logged("end", "over")], [0, None, -11])
 
     def test_who_does_not_leave_has_failed(self):
-        self.lab.peers[0].leaving = True  # and is not asked again
+        self.lab.peers[0].leaving = True  # and it is not asked again
         self.lab.peers[1].signal = lambda _: self.lab.peers[1].exit(0)
         self.end()
         self.assertEqual([peer.state for peer in self.lab.peers], ["dead", "ended"])

@@ -1,5 +1,5 @@
-// That what goes wrong in the simulated world is seen. That the checks find planted bugs is shown
-// by tests/sim.
+// Tests that the checks see faults in the simulated world. tests/sim shows that they find planted
+// bugs.
 #include "sim/checks.hpp"
 
 #include <string>
@@ -34,7 +34,7 @@ double measured(const Report& report, const std::string& name) {
   return 0;
 }
 
-/// Four peers whose run cannot go on where a path does not work.
+/// Four peers whose run cannot continue if a path does not work.
 const std::string kRing =
     "[peers]\ncount = 4\nvia = \"all\"\n"
     "[run]\nset = [\"exchange.mode=allreduce\", \"swarm.peers=4\"]\n";
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_stall_is_seen_that_no_step_ends) {
   const Report cut_short = report_of("duration = 15\n" + kRing + cut + expect);
   BOOST_TEST(measured(cut_short, "step_gap_max_s") > 2.9);
   BOOST_TEST(measured(cut_short, "throughput_min") < 0.9);
-  // It ends in an error, after the stall.
+  // It ends with an error, after the stall.
   const Report failed = report_of("duration = 60\n" + kRing + cut + expect + "failed_max = 4\n");
   BOOST_TEST(measured(failed, "step_gap_max_s") > 2.9);
 }
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(where_nobody_runs_nothing_is_measured_of_tables_links_and_r
   for (const std::string& name : names) {
     expect += name + (name == "spectral_gap_min" ? " = 0\n" : " = 1000000\n");
   }
-  // The deaths are the last fault, and nobody starts after them.
+  // The deaths are the last fault, and no peer starts after them.
   const Report dead =
       report_of("duration = 60\n[peers]\ncount = 4\n" + timeline("kill", "\"all\"", 8) + expect);
   BOOST_TEST(!dead.passed);
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(what_membership_costs_is_measured_while_peers_run) {
   BOOST_TEST(report.seconds < 250);
   const double rate = measured(report, "membership_bytes_per_s_max");
   BOOST_TEST(rate > 10.0);
-  // Deltas, too.
+  // Deltas count, too.
   BOOST_TEST(measured(report, "sent_bytes_max") > 2 * rate * report.seconds);
 }
 

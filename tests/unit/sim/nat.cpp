@@ -13,7 +13,7 @@ namespace {
 
 constexpr base::Time kNow{1000s};
 
-/// Peers behind what each entry says, in order; the last peer is open, with IPv4 and IPv6.
+/// Peers behind the devices of the entries, in order; the last peer is open, with IPv4 and IPv6.
 struct Homes {
   explicit Homes(const std::vector<std::string>& entries)
       : count(static_cast<std::uint32_t>(entries.size()) + 1) {
@@ -41,7 +41,8 @@ struct Homes {
                                    base::Time now = kNow) {
     return nat->dial(from, at(to), punches, now);
   }
-  /// Both dial at once, each where it believes the other to be: whether one of them gets through.
+  /// Both dial at once, each at the other's believed address. Returns whether one of them gets
+  /// through.
   bool punch(std::uint32_t a, std::uint32_t b) {
     const bool first = dial(a, b, true).has_value();
     return dial(b, a, true, kNow + 50ms).has_value() || first;
@@ -80,7 +81,7 @@ BOOST_AUTO_TEST_CASE(who_is_open_is_dialed_by_all) {
   Homes homes({kOpen});
   BOOST_TEST(homes.dial(1, 0).has_value());
   BOOST_TEST(homes.dial(0, 1).has_value());
-  // Where it listens, and nowhere else.
+  // Its listening port, and no other.
   BOOST_TEST(!homes.nat->dial(1, {homes.at(0).ip, 7001}, false, kNow));
 }
 
@@ -91,7 +92,7 @@ BOOST_AUTO_TEST_CASE(a_moderate_router_maps_a_port_alike_for_all_and_a_strict_on
     const auto two = homes.dial(peer, 3, true);
     BOOST_REQUIRE((one && two));
     BOOST_TEST((one->observed.port == two->observed.port) == (peer == 0));
-    // To the same destination it is the same again.
+    // The same destination gets the same port again.
     BOOST_TEST(homes.dial(peer, 2, true)->observed.port == one->observed.port);
     BOOST_TEST((one->observed.port == kListeningPort) == (peer == 0));
   }
@@ -151,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_router_that_opens_ports_lets_all_in) {
     homes.nat->restart(0);
     BOOST_TEST(homes.dial(1, 0).has_value());
   }
-  // The carrier's router is not asked, and what the home's says leads nowhere.
+  // The carrier's router is not asked, and the home router's mapping leads nowhere.
   Homes homes({kCgnat + "\npcp = true"});
   const auto own = homes.nat->own(0);
   BOOST_REQUIRE(own.size() == 2U);
@@ -171,11 +172,11 @@ BOOST_AUTO_TEST_CASE(peers_of_one_router_reach_each_other_inside_alone) {
   BOOST_REQUIRE(inside);
   BOOST_TEST(inside->to == 2U);
   BOOST_TEST(inside->inside);
-  // Not by the outer address, and nobody by an address that is of another home.
+  // Not by the outer address, and never by an address in another home.
   BOOST_TEST((nat.outer(0).front().ip == nat.outer(2).front().ip));
   BOOST_TEST(!nat.dial(0, nat.outer(2).front(), false, kNow));
   BOOST_TEST(!nat.dial(1, nat.own(0).front(), false, kNow));
-  // Each of them gets an outer port of its own.
+  // Each of them gets a separate outer port.
   const base::IpPort open = nat.outer(1).front();
   const auto one = nat.dial(0, open, true, kNow);
   const auto two = nat.dial(2, open, true, kNow);
@@ -187,7 +188,7 @@ BOOST_AUTO_TEST_CASE(peers_of_one_router_reach_each_other_inside_alone) {
 BOOST_AUTO_TEST_CASE(homes_have_the_same_inner_addresses) {
   Homes homes({kModerate, kModerate});
   BOOST_TEST((homes.nat->own(0) == homes.nat->own(1)));
-  // So another home's address leads to oneself.
+  // So dialing another home's address leads to the peer itself.
   BOOST_TEST(homes.nat->dial(0, homes.nat->own(1).front(), false, kNow)->to == 0U);
 }
 
@@ -195,7 +196,7 @@ BOOST_AUTO_TEST_CASE(ipv6_is_filtered_and_never_mapped) {
   Homes homes({"kind = \"open\"\nipv6 = \"only\"", kModerate + "\nipv6 = \"both\"", kModerate});
   const base::IpPort only = homes.at(0);
   BOOST_TEST(only.ip.is_v6());
-  BOOST_TEST(!homes.nat->dial(2, only, false, kNow));  // it has IPv4 alone
+  BOOST_TEST(!homes.nat->dial(2, only, false, kNow));  // it has only IPv4
   BOOST_TEST(!homes.dial(0, 2));
   const auto home = homes.nat->outer(1);
   BOOST_REQUIRE(home.size() == 2U);

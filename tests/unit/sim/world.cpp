@@ -51,7 +51,7 @@ double value_of(const Report& report, const std::string& name) {
   return 0;
 }
 
-/// The trace's lines about a peer's links coming up or going down, from a time on.
+/// The trace's lines about a peer's links that come up or go down, from a time on.
 std::vector<std::string> links_of(const Plan& plan, std::uint32_t peer, double from = 0) {
   const auto task = task_of(plan);
   std::vector<std::string> lines;
@@ -108,9 +108,9 @@ BOOST_AUTO_TEST_CASE(a_slow_peer_holds_nobody_up) {
   // The rest of the time goes to exchanges.
   BOOST_TEST(value_of(alike, "throughput_min") > 0.9);
   BOOST_TEST(value_of(mixed, "throughput_min") > value_of(alike, "throughput_min") - 0.01);
-  // The slow one's steps are counted, too.
+  // The slow peer's steps are counted, too.
   BOOST_TEST(value_of(mixed, "step_gap_max_s") > 0.39);
-  // With smaller batches it makes more of them, but no more of what its speed allows.
+  // With smaller batches it makes more of them, but no more samples than its speed allows.
   const Report small = report("1, 1, 1, 0.25", "[run]\nset = [\"train.batch_min=4\"]\n");
   BOOST_TEST(std::abs(value_of(small, "throughput_min") - value_of(mixed, "throughput_min")) <
              0.02);
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(what_is_under_way_when_a_peer_is_stopped_ends_once_and_late
     return world.nodes()[1]->worker->step().value;
   };
   const auto undisturbed = steps("");
-  // Shorter than a step, each within one.
+  // Stops shorter than a step, each within one step.
   const auto stopped =
       steps("[[timeline]]\nkind = \"stop\"\nat = 20.1\nevery = 2.05\npeers = [1]\nfor = 0.2\n");
   BOOST_TEST(stopped < undisturbed);
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(of_faults_that_overlap_the_last_ends_it) {
   const std::string full = twice("disk_full", "", "");
   BOOST_TEST(std::get<3>(at(22, full)));
   BOOST_TEST(!std::get<3>(at(26, full)));
-  // It was another process that was stopped; its machine is slow still.
+  // The stop applied to another process; the machine is still slow.
   const std::string again = "[[timeline]]\nkind = \"restart\"\nat = 18\npeers = [1]\n";
   BOOST_TEST((std::get<0>(at(19, stops + again)) == NodeState::running));
   BOOST_TEST(std::get<1>(at(19, throttles + again)) == 0.5);
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_write_starts_when_there_is_room) {
   };
   BOOST_TEST((lives("", 29) == std::pair(false, 1U)));
   BOOST_TEST((lives("", 35) == std::pair(true, 2U)));
-  // Killed, or to leave, while it waits.
+  // The peer is killed, or told to leave, while it waits.
   for (const char* kind : {"kill", "leave"}) {
     const std::string gone =
         fmt::format("[[timeline]]\nkind = \"{}\"\nat = 20\npeers = [1]\n", kind);
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(who_is_behind_a_router_is_seen_at_its_outer_address) {
   BOOST_TEST(any_has(outside, "at 11.77.0.2:"));
   BOOST_TEST(!any_has(outside, "192.168."));
   BOOST_TEST(!any_has(outside, "dialed"));
-  // Of two, neither can be dialed.
+  // If there are two, neither can be dialed.
   const Plan both = plan_of(
       "duration = 60\n[peers]\ncount = 2\n[[network.nat]]\nregion = \"local\"\nkind = "
       "\"strict\"\n" +
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_link_that_a_router_forgot_is_silent_and_another_is_made) 
       BOOST_TEST(any_has(links, "up"));
     }
   }
-  // Behind a cut nothing passes; a router that forgets sooner than it ends has forgotten the link.
+  // Nothing passes during a cut; a router that forgets before the cut ends has forgotten the link.
   const std::string cut = "kind = \"partition\"\nshape = \"halves\"\nfor = 3\n";
   BOOST_TEST(after(moderate, cut).empty());
   BOOST_TEST(any_has(after(moderate + "mapping = 2\n", cut), "up"));
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(whether_any_two_are_linked_is_measured) {
   };
   BOOST_REQUIRE(within("").has_value());
   BOOST_TEST(*within("") < 20);
-  // Nobody reaches anybody.
+  // No peer reaches another.
   BOOST_TEST(!within("[[network.nat]]\nregion = \"local\"\nkind = \"firewall\"\n").has_value());
 }
 
@@ -347,8 +347,8 @@ BOOST_AUTO_TEST_CASE(all_paths_of_a_peer_share_its_line) {
 }
 
 BOOST_AUTO_TEST_CASE(what_waits_for_a_slow_path_goes_faster_once_the_path_does) {
-  // A keyframe weighs 100 kB and takes 40 s at this rate; a few seconds of it are over when the
-  // degradation is.
+  // A keyframe has 100 kB and takes 40 s at this rate; only a few seconds of it are over when the
+  // degradation ends.
   const Plan plan = plan_of(
       "duration = 60\n[peers]\ncount = 2\nvia = \"all\"\n[network]\nlatency_ms = 5\n"
       "[[timeline]]\nkind = \"degrade\"\nat = 15\nfor = 10\nbetween = [\"local\", \"local\"]\n"
@@ -390,7 +390,7 @@ BOOST_AUTO_TEST_CASE(the_same_seed_does_the_same_and_another_something_else) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_in_the_frames_is_in_the_hash) {
-  // Two runs that differ in what is said alone: who trains what is not trained.
+  // Two runs that differ only in their messages: assigned shards are not trained.
   const auto hash = [](const std::string& seed) {
     return run_it(plan_of("duration = 20\n[peers]\ncount = 3\n[run]\nset = [\"run.seed=" + seed +
                           "\"]\n[sim]\nproblem = \"none\"\nstep_ms = 1000\n"));
@@ -473,7 +473,7 @@ BOOST_AUTO_TEST_CASE(who_comes_back_at_a_new_address_is_found_there_and_not_wher
 }
 
 BOOST_AUTO_TEST_CASE(a_frame_that_takes_long_is_heard_and_nobody_is_accused_meanwhile) {
-  // A keyframe weighs 200 kB and takes 16 s.
+  // A keyframe has 200 kB and takes 16 s.
   const Plan plan = plan_of(
       "duration = 120\n[peers]\ncount = 2\nregions = [\"room\", \"room\", "
       "\"home\"]\n[network]\nlatency_ms = 1\n"
@@ -498,7 +498,7 @@ BOOST_AUTO_TEST_CASE(a_frame_that_takes_long_is_heard_and_nobody_is_accused_mean
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_whose_trainer_stands_keeps_no_joiner_from_training) {
-  // Its core answers for it, and the joiner has no other address.
+  // The slow peer's core answers for it, and the joiner has no other address.
   const Plan plan = plan_of(
       "duration = 120\n[peers]\ncount = 3\n[[timeline]]\nkind = \"throttle\"\nat = 20\n"
       "peers = [0]\nspeed = 0.001\n[[timeline]]\nkind = \"join\"\nat = 30\ncount = 1\n"
@@ -523,7 +523,7 @@ BOOST_AUTO_TEST_CASE(who_comes_back_with_its_wall_clock_set_back_is_held_alive) 
     World world(plan, *task, {});
     world.run();
     const Node& back = *world.nodes()[1];
-    // It learned of what it had told in its former life, and went beyond.
+    // It learned of its incarnation in its former life, and went beyond.
     was_set_back |= back.core->membership().self().incarnation > back.incarnation + 1;
     for (const std::size_t other : {0U, 2U, 3U}) {
       const auto* held = world.nodes()[other]->core->membership().table().find(back.id);

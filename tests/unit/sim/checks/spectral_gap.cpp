@@ -36,7 +36,7 @@ BOOST_AUTO_TEST_CASE(a_ring_has_the_gap_of_its_formula) {
   }
 }
 
-// The middle has n - 1 links, so all weights are 1 / n, and n - 2 eigenvalues 1 - 1 / n.
+// The center has n - 1 links, so all weights are 1 / n, and n - 2 eigenvalues 1 - 1 / n.
 BOOST_AUTO_TEST_CASE(a_star_mixes_as_slowly_as_its_middle_is_busy) {
   std::vector<Edge> edges;
   for (std::uint32_t leaf = 1; leaf < 10; ++leaf) edges.emplace_back(0, leaf);

@@ -21,10 +21,10 @@ namespace {
 using Json = nlohmann::json;
 using Numbers = std::vector<std::uint32_t>;
 
-/// A log as the laboratory writes it: `count` peers run from 0 on.
+/// A log in the laboratory's format: `count` peers run from 0 on.
 class Log {
  public:
-  /// `more`: of the scenario.
+  /// `more`: added to the scenario.
   explicit Log(const std::string& more = "", std::uint32_t count = 3)
       : scenario_(
             "[scenario]\nname = \"t\"\nduration = 600\n[sim]\nproblem = \"none\"\n"
@@ -55,7 +55,7 @@ class Log {
   void end(double at, std::uint32_t peer, int code, bool cannot_start = false) {
     add(at, "end", {{"peer", peer}, {"code", code}, {"cannot_start", cannot_start}});
   }
-  /// `number`: of those after the first two, which start the peers.
+  /// `number`: counted after the first two events, which start the peers.
   void event(double at, std::uint32_t number, bool begins = true) {
     add(at, "event", {{"event", 2 + number}, {"begins", begins}});
   }
@@ -91,7 +91,7 @@ class Log {
     BOOST_REQUIRE_MESSAGE(verdict, (verdict ? "" : verdict.error().text));
     return std::move(*verdict);
   }
-  /// Ends it.
+  /// Ends the log and measures it.
   [[nodiscard]] Measured measured(double at) {
     over(at);
     return verdict().measured;
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(takes_a_goodbye_for_no_death_though_it_is_heard_before_the_
   log.all_see(9, {0, 1, 2});
   log.event(15, 0);
   log.members(16, 0, {0, 2}, {}, {1});
-  log.members(20, 0, {0}, {}, {1, 2});  // ends itself soon
+  log.members(20, 0, {0}, {}, {1, 2});  // its own run ends soon
   log.end(22, 2, 0);
   check(log.measured(60)[Measure::false_deaths_max], 0);
   Log runs_on;
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(measures_steps_of_peers_that_nothing_holds_up) {
   log.status(30, 0, {{"phase", "finishing"}, {"steps", 40}, {"samples", 160}});
   const Measured measured = log.measured(60);
   check(measured[Measure::step_gap_max_s], 3.5);
-  // 120 samples after the first that were seen, of 10 steps of 8 a second.
+  // 120 samples after the first observed ones, at 10 steps of 8 a second.
   check(measured[Measure::throughput_min], 120.0 / (8 * 10 * 6.5));
 }
 
@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(refuses_a_bad_log_and_says_where_and_what_is_wrong) {
   refused(R"({"kind":"over","at":1})"
           "\n",
           "log.jsonl:1: a log begins with a line of kind 'run'");
-  refused("{\n", "log.jsonl:1: the line is no JSON object");
+  refused("{\n", "log.jsonl:1: the line is not a JSON object");
   refused(R"({"kind":"run")", "the line breaks off");
   refused(R"({"kind":"run","format":2,"file":"t","scenario":"","seed":1,"undisturbed":false})"
           "\n",

@@ -30,7 +30,7 @@ const auto kUnnoticed = R"([
   {"after": 5, "counts": true},
   {"after": 40, "counts": true}
 ])";
-/// Who is to notice that a peer dies during faults.
+/// Which peers must notice that a peer dies during faults.
 const auto kDeaths = R"([
   {"faults": [], "victim": 3, "observers": [0, 1, 2]},
   {"faults": [{"kind": "partition", "peers": [3],
@@ -64,7 +64,7 @@ const auto kPercentiles = R"([
   {"values": [0, 0, 0, 0, 0, 0, 0, 0, 0, 9], "part": 0.99, "value": 9},
   {"values": [], "part": 0.5, "value": null}
 ])";
-/// In a scenario of 60 s: when the first fault begins, the last is over, and a peer starts last.
+/// In a scenario of 60 s: when the first fault begins, the last is over, and the last peer starts.
 const auto kFaultTimes = R"([
   {"timeline": [], "first": null, "last": 0, "last_start": 0},
   {"timeline": [{"kind": "kill", "at": 10, "until": null}],
@@ -106,7 +106,7 @@ Plan plan_of_four(std::optional<double> loss = std::nullopt) {
   return plan;
 }
 
-/// Four peers that run since 0; subjects have the numbers of their peers.
+/// Four peers that run from 0 on; subjects have the numbers of their peers.
 struct Four {
   Four() : Four(plan_of_four()) {}
   explicit Four(const Plan& plan) : verdicts(plan) {
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(who_is_apart_from_a_death_and_from_others_need_not_notice_i
     }
     for (const PlannedEvent& event : faults) four.verdicts.fault(event, true, 5);
     four.kill(entry.at("victim"), {0, 1, 2}, 10);
-    // Each at a time of its own.
+    // Each one at a different time.
     const std::vector<std::uint32_t> observers = entry.at("observers");
     std::vector<double> expected;
     for (std::uint32_t observer = 0; observer < 3; ++observer) {

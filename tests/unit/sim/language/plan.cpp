@@ -27,7 +27,7 @@ std::vector<PlannedEvent> of_kind(const Plan& plan, Kind kind) {
   return found;
 }
 
-/// Whether anything is carried from one peer to another.
+/// Whether anything passes from one peer to another.
 bool passes(const PlannedEvent& cut, std::uint32_t from, std::uint32_t to) {
   return std::ranges::none_of(cut.paths, [&](const Paths& paths) {
     return std::ranges::binary_search(paths.from, from) && std::ranges::binary_search(paths.to, to);
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(cuts_that_would_fill_the_memory_are_an_error) {
   BOOST_REQUIRE(!plan);
   BOOST_TEST(
       plan.error().text ==
-      "t.toml:6: partition: with it events strike more than 67108864 peers and ends of paths");
+      "t.toml:6: partition: with it, events strike more than 67108864 peers and ends of paths");
 }
 
 BOOST_AUTO_TEST_CASE(who_joins_during_a_cut_is_cut_off_as_well) {

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(errors_name_file_and_line_and_the_word_that_was_meant) {
 BOOST_AUTO_TEST_CASE(values_are_bounded) {
   BOOST_TEST(says(error_of("[network]\nloss = 1.5\n"), "1.5 is out of range: 0 to 1"));
   BOOST_TEST(says(error_of("[network]\nloss = nan\n"), "out of range"));
-  // An integer that no double equals.
+  // An integer that no double represents.
   BOOST_TEST(says(error_of("[network]\nloss = 99999999999999999\n"), "out of range"));
   BOOST_TEST(says(error_of("speeds = [99999999999999999]\n"), "numbers from"));
   BOOST_TEST(says(error_of("[[network.line]]\nregion = \"local\"\n"), "rate_mbit: is missing"));
