@@ -47,11 +47,9 @@ std::optional<Time> Core::next_deadline() const {
   for (const auto& [peer, link] : links_) {
     next.add(link.ask_after);
     if (const auto* broken = link.broken()) next.add(broken->until);
-    if (const auto* opening = link.opening()) {
-      if (opening->decision == OpenDecision::wait) next.add(opening->wait_until);
-      next.add(opening->ask_until);
-      next.add(opening->listen_until);
-    }
+    if (const auto* waiting = link.in<Waiting>()) next.add(waiting->until);
+    next.add(link.ask_until());
+    if (const auto* silent = link.silent()) next.add(silent->listen_until);
     const auto* open = link.open();
     if (open != nullptr && wants_delta(open->session)) next.add(link.next_send_at);
   }
@@ -90,13 +88,11 @@ void Core::on(const NeighbourUp& event, Time now, Outbox& out) {
         links_, [](const auto& entry) { return entry.second.broken() == nullptr; });
     ASSERT(static_cast<std::size_t>(live) < kLinksMax, "the overlay bounds the links");
     Link& link = links_.emplace(event.peer, Link{}).first->second;
-    if (is_fresh_restart()) link.opening()->listen_until = now + kListenTimeout;
+    if (is_fresh_restart()) link.silent()->listen_until = now + kListenTimeout;
     return;
   }
   Link& link = at->second;
-  OpeningState opening;
-  opening.before = std::move(link.broken()->session);
-  link.state = std::move(opening);
+  link.state = Greeting{.before = std::move(link.broken()->session)};
   link.rounds = {};
   link.failed_asks = 0;
   link.ask_after.reset();
@@ -153,18 +149,17 @@ void Core::on(const Phase& phase, Time now, Outbox& out) {
 
 // Frees the mirrors of a link, if it has any or is about to, and counts the step in doubt. What
 // was asked for to open it may wait for its trainer still: closing takes it back.
-void Core::drop_session(const PeerId& peer, Link& link, Outbox& out) {
+void Core::drop_session(Links::iterator at, Outbox& out) {
+  auto& [peer, link] = *at;
   const Session* session = link.session();
-  const auto* opening = link.opening();
-  const bool asked = opening != nullptr && (opening->open_job != 0 || opening->keyframe_job != 0);
-  if ((session != nullptr || asked) && !SIM_BUG(close_forgotten)) {
+  if ((session != nullptr || link.has_opening_job()) && !SIM_BUG(close_forgotten)) {
     out.emplace_back(Run{CloseJob{peer}});
   }
   if (session != nullptr && !session->kept.empty()) ++link.counters.lost_steps;
 }
 
 void Core::forget(Links::iterator at, Outbox& out) {
-  drop_session(at->first, at->second, out);
+  drop_session(at, out);
   gone_ += at->second.counters;
   links_.erase(at);
 }
@@ -291,16 +286,15 @@ void Core::add_timers(Time now, base::Bounds& out) const {
     if (link.ask_after) {
       out.add_timer("to ask for a replica again", *link.ask_after, now, kAskTimeoutMax);
     }
-    const auto* opening = link.opening();
-    if (opening == nullptr) continue;
-    if (opening->ask_until) {
-      out.add_timer("a replica to adopt", *opening->ask_until, now, kAskTimeoutMax);
+    if (const auto until = link.ask_until()) {
+      out.add_timer("a replica to adopt", *until, now, kAskTimeoutMax);
     }
-    if (opening->listen_until) {
-      out.add_timer("another end's LinkOpen", *opening->listen_until, now, kListenTimeout);
+    if (const auto* silent = link.silent(); silent != nullptr && silent->listen_until) {
+      out.add_timer("another end's LinkOpen", *silent->listen_until, now, kListenTimeout);
     }
-    if (opening->decision != OpenDecision::wait) continue;
-    out.add_timer("a better replica to adopt", opening->wait_until, now, kWaitTimeout);
+    if (const auto* waiting = link.in<Waiting>()) {
+      out.add_timer("a better replica to adopt", waiting->until, now, kWaitTimeout);
+    }
   }
   if (!settle_until_) return;
   out.add_timer("the end of settling", *settle_until_, now, options_.config.settle_timeout);
@@ -308,8 +302,9 @@ void Core::add_timers(Time now, base::Bounds& out) const {
 
 bool Core::adopting() const {
   return std::ranges::any_of(links_, [](const auto& entry) {
-    const auto* opening = entry.second.opening();
-    return opening != nullptr && opening->decision == OpenDecision::adopt;
+    const Link& link = entry.second;
+    const auto* setting = link.in<SettingMirrors>();
+    return link.in<Adopting>() != nullptr || (setting != nullptr && setting->adopts);
   });
 }
 

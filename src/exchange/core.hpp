@@ -190,12 +190,15 @@ class Core {
   [[nodiscard]] bool is_fresh_restart() const;
   /// A neighbour was asked for its replica and is waited for.
   [[nodiscard]] bool asking() const;
-  void send_open(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
+  void send_open(Links::iterator at, base::Time now, Outbox& out);
   void send_due_opens(base::Time now, Outbox& out);
-  void decide(Links::iterator at, base::Time now, Outbox& out);
-  void resume(Links::iterator at, base::Time now, Outbox& out);
-  void set_mirrors_when_ready(const base::PeerId& peer, OpeningState& opening, Outbox& out);
-  void new_round(const base::PeerId& peer, Link& link, Outbox& out);
+  void decide(Links::iterator at, Said said, wire::LinkOpen theirs, base::Time now, Outbox& out);
+  [[nodiscard]] JobTag request_keyframe(const base::PeerId& peer, bool with_buffers, Outbox& out);
+  void set_mirrors(Links::iterator at, std::uint64_t session, OpenJob job, Outbox& out);
+  void merge_when_ready(Links::iterator at, Outbox& out);
+  void resume(Links::iterator at, base::ExchangeNumber theirs, base::Time now, Outbox& out);
+  void new_round(Links::iterator at, Outbox& out);
+  void drop_before(Links::iterator at, Outbox& out);
   void reopen_others(const base::PeerId& peer, Outbox& out);
   void expire_waiting(base::Time now, Outbox& out);
   void expire_asking(base::Time now, Outbox& out);
@@ -219,7 +222,7 @@ class Core {
   void start_settling(base::Time now, Outbox& out);
   void settle_when_ready(Outbox& out);
 
-  void drop_session(const base::PeerId& peer, Link& link, Outbox& out);
+  void drop_session(Links::iterator at, Outbox& out);
   void forget(Links::iterator at, Outbox& out);
   void misbehaved(Links::iterator at, std::string text, Outbox& out);
   void refuse_or_fail(Links::iterator at, const base::Error& error, Outbox& out);

@@ -34,12 +34,12 @@ void Core::receive(Links::iterator at, wire::Delta& delta, base::Duration took, 
     take(at, std::move(delta), now, out);
     return;
   }
-  OpeningState& opening = *link.opening();
-  if (opening.open_job == 0 || opening.early) {
+  auto* setting = link.in<SettingMirrors>();
+  if (setting == nullptr || setting->early) {
     misbehaved(at, "sent a delta before its link was open", out);
     return;
   }
-  opening.early = std::move(delta);
+  setting->early = std::move(delta);
 }
 
 void Core::take(Links::iterator at, wire::Delta delta, Time now, Outbox& out) {
@@ -149,8 +149,7 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
   Session& session = link.open()->session;
   if (session.encode_job != event.tag) return;
   session.encode_job = 0;
-  if (link.rounds.count() < kRoundsMax / 4 && SIM_RARE(opened_again))
-    return new_round(event.peer, link, out);
+  if (link.rounds.count() < kRoundsMax / 4 && SIM_RARE(opened_again)) return new_round(at, out);
   if (!event.status) {
     const bool no_room = event.status.error().code == base::ErrorCode::no_room;
     if (no_room && end_oldest_grace(out)) return request_next(event.peer, link, now, out);
@@ -248,10 +247,9 @@ void Core::reopen_differing(Links::iterator at, ExchangeNumber t, Outbox& out) {
   if (link.open() != nullptr && link.rounds.count() >= kRoundsMax) {
     misbehaved(at, "has mirrors that differ again and again", out);
   } else if (link.open() != nullptr) {
-    new_round(peer, link, out);
-  } else if (auto* opening = link.opening()) {
-    drop_session(peer, link, out);
-    opening->before.reset();
+    new_round(at, out);
+  } else if (link.broken() == nullptr) {
+    drop_before(at, out);
   } else {
     forget(at, out);
   }
