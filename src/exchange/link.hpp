@@ -1,4 +1,4 @@
-// What the protocol core knows of one link: values only.
+// One link as the protocol knows it: values only.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include "base/strong.hpp"
 #include "base/time.hpp"
 #include "exchange/jobs.hpp"
-#include "exchange/opening.hpp"
 #include "exchange/pace.hpp"
 #include "exchange/rounds.hpp"
 #include "wire/messages.hpp"
@@ -69,8 +68,8 @@ struct Greeting {
   std::variant<Silent, Said, Heard> messages{};
 };
 
-/// OpenDecision::adopt: the other end's keyframe is waited for. `session`, here and below: what
-/// the two ends call what they will share.
+/// OpenDecision::adopt: the other end's keyframe is waited for. `session`, here and below: the id
+/// of the session that the two ends will share.
 struct Adopting {
   std::uint64_t session = 0;
   base::Time ask_until{};  ///< until when no other end is asked
@@ -83,18 +82,18 @@ struct Giving {
 /// OpenDecision::merge: one of the two keyframes is missing, or both.
 struct Merging {
   std::uint64_t session = 0;
-  std::variant<JobTag, base::Buffer> own{};  ///< the job that writes the own keyframe, or that
+  std::variant<JobTag, base::Buffer> own{};  ///< the own keyframe, or the job that writes it
   std::optional<base::Buffer> theirs{};
 };
 /// OpenDecision::wait.
 struct Waiting {
-  bool keeps = false;  ///< it is this end that then keeps its replica, and the other that adopts it
+  bool keeps = false;  ///< whether this end keeps its replica then, and the other adopts it
   base::Time until{};
 };
 /// The worker sets the mirrors.
 struct SettingMirrors {
   std::uint64_t session = 0;
-  bool adopts = false;  ///< and makes the replica what the other end's is
+  bool adopts = false;  ///< the replica becomes the other end's, too
   JobTag open_job = 0;
   std::optional<wire::Delta> early{};  ///< delta of the other end, which is done already
 };

@@ -1,4 +1,4 @@
-#include "exchange/opening.hpp"
+#include "exchange/decision.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -10,7 +10,7 @@ using starling::wire::LinkOpen;
 
 BOOST_TEST_DONT_PRINT_LOG_VALUE(OpenDecision)
 
-BOOST_AUTO_TEST_SUITE(opening)
+BOOST_AUTO_TEST_SUITE(decision)
 
 BOOST_AUTO_TEST_CASE(every_pair_of_link_opens_opens_as_the_table_says) {
   const LinkOpen start{.progress = 0.02};
