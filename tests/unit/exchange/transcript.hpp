@@ -26,6 +26,7 @@ using Lines = std::vector<std::string>;
 /// One line an action, such as "a: link open", "a: delta 1 of 2", "a: run encode 2 at 4" or
 /// "a: run commit 1 w 0.5".
 [[nodiscard]] std::string line_of(const Action& action);
+[[nodiscard]] Lines lines_of(const Outbox& out);
 
 class Transcript {
  public:
