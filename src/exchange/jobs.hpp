@@ -14,7 +14,7 @@
 #include "base/strong.hpp"
 #include "base/time.hpp"
 #include "delta/options.hpp"
-#include "exchange/opening.hpp"
+#include "exchange/decision.hpp"
 
 namespace starling::exchange {
 

@@ -1,4 +1,4 @@
-// What the protocol core knows of one link: values only.
+// One link as the protocol knows it: values only.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include "base/strong.hpp"
 #include "base/time.hpp"
 #include "exchange/jobs.hpp"
-#include "exchange/opening.hpp"
 #include "exchange/pace.hpp"
 #include "exchange/rounds.hpp"
 #include "wire/messages.hpp"
@@ -46,29 +45,57 @@ struct Session {
   }
 };
 
-/// The ends send each other a LinkOpen, decide, and set their mirrors. Stages, and what each has:
-///   messages   `mine` once sent, `theirs` once received; `before` until something else than resume
-///              is decided; `listen_until` until `theirs` is there; `ask_until` from an own
-///              LinkOpen that would adopt
-///   decided    `decision`. adopt: `ask_until` until the keyframe is here; give: `keyframe_job`
-///              until the own one is written; merge: that and the other end's; wait: `wait_until`
-///   opening    `open_job`, while the worker sets the mirrors; `early` if the other end is done
-struct OpeningState {
-  std::optional<Session> before{};  ///< session of the link as it broke: its mirrors are suspended
-  std::optional<wire::LinkOpen> mine{};
-  std::optional<wire::LinkOpen> theirs{};
-  std::optional<OpenDecision> decision{};
+// The states of a link. While it opens: Greeting, then what was decided, then SettingMirrors.
+
+/// No LinkOpen of this round was sent or has come.
+struct Silent {
   /// Until when the other end's LinkOpen is waited for before the own one is sent.
   std::optional<base::Time> listen_until{};
-  base::Time wait_until{};  ///< end of OpenDecision::wait
-  /// Until when it is waited for, since it was asked for its replica, and no other end is asked.
+};
+/// The own LinkOpen was sent.
+struct Said {
+  wire::LinkOpen mine;
+  /// Until when no other end is asked, since this one was asked for its replica.
   std::optional<base::Time> ask_until{};
-  JobTag keyframe_job = 0;  ///< writes the own keyframe
-  JobTag open_job = 0;      ///< sets the mirrors
-  std::optional<base::Buffer> own_keyframe{};
-  std::optional<base::Buffer> their_keyframe{};
-  base::Buffer their_buffers{};        ///< buffers sent with their_keyframe
-  std::optional<wire::Delta> early{};  ///< delta that arrived before our mirrors were set
+};
+/// The other end's LinkOpen is here.
+struct Heard {
+  wire::LinkOpen theirs;
+};
+/// One of a round's two LinkOpens is missing, or both.
+struct Greeting {
+  std::optional<Session> before{};  ///< session of the link as it broke: its mirrors are suspended
+  std::variant<Silent, Said, Heard> messages{};
+};
+
+/// OpenDecision::adopt: the other end's keyframe is waited for. `session`, here and below: the id
+/// of the session that the two ends will share.
+struct Adopting {
+  std::uint64_t session = 0;
+  base::Time ask_until{};  ///< until when no other end is asked
+};
+/// OpenDecision::give: the own keyframe is being written.
+struct Giving {
+  std::uint64_t session = 0;
+  JobTag keyframe_job = 0;
+};
+/// OpenDecision::merge: one of the two keyframes is missing, or both.
+struct Merging {
+  std::uint64_t session = 0;
+  std::variant<JobTag, base::Buffer> own{};  ///< the own keyframe, or the job that writes it
+  std::optional<base::Buffer> theirs{};
+};
+/// OpenDecision::wait.
+struct Waiting {
+  bool keeps = false;  ///< whether this end keeps its replica then, and the other adopts it
+  base::Time until{};
+};
+/// The worker sets the mirrors.
+struct SettingMirrors {
+  std::uint64_t session = 0;
+  bool adopts = false;  ///< the replica becomes the other end's, too
+  JobTag open_job = 0;
+  std::optional<wire::Delta> early{};  ///< delta of the other end, which is done already
 };
 
 struct OpenState {
@@ -97,7 +124,8 @@ struct LinkCounters {
 };
 
 struct Link {
-  std::variant<OpeningState, OpenState, BrokenState> state{};
+  std::variant<Greeting, Adopting, Giving, Merging, Waiting, SettingMirrors, OpenState, BrokenState>
+      state{};
   Rounds rounds{};
   std::uint32_t failed_asks = 0;          ///< times it was asked for its replica in vain
   std::optional<base::Time> ask_after{};  ///< when it may be asked again
@@ -109,23 +137,55 @@ struct Link {
   base::Time next_send_at{};  ///< when its share of the upload limit allows the next delta
   LinkCounters counters{};
 
+  /// The state, if it is that one; else null.
+  template <class State>
+  [[nodiscard]] State* in() {
+    return std::get_if<State>(&state);
+  }
+  template <class State>
+  [[nodiscard]] const State* in() const {
+    return std::get_if<State>(&state);
+  }
+  [[nodiscard]] OpenState* open() { return in<OpenState>(); }
+  [[nodiscard]] const OpenState* open() const { return in<OpenState>(); }
+  [[nodiscard]] BrokenState* broken() { return in<BrokenState>(); }
+  [[nodiscard]] const BrokenState* broken() const { return in<BrokenState>(); }
+  /// Null: a LinkOpen of this round was sent, or has come.
+  [[nodiscard]] Silent* silent() { return silent_in(*this); }
+  [[nodiscard]] const Silent* silent() const { return silent_in(*this); }
+  /// Until when no other end is asked for its replica, since this one was.
+  [[nodiscard]] std::optional<base::Time> ask_until() const {
+    if (const auto* adopting = in<Adopting>()) return adopting->ask_until;
+    const auto* greeting = in<Greeting>();
+    const auto* said = greeting == nullptr ? nullptr : std::get_if<Said>(&greeting->messages);
+    return said == nullptr ? std::nullopt : said->ask_until;
+  }
   /// The session whose mirrors the link has, in whatever state; null: it has none.
   [[nodiscard]] Session* session() { return session_in(*this); }
   [[nodiscard]] const Session* session() const { return session_in(*this); }
-  [[nodiscard]] OpenState* open() { return std::get_if<OpenState>(&state); }
-  [[nodiscard]] const OpenState* open() const { return std::get_if<OpenState>(&state); }
-  [[nodiscard]] OpeningState* opening() { return std::get_if<OpeningState>(&state); }
-  [[nodiscard]] const OpeningState* opening() const { return std::get_if<OpeningState>(&state); }
-  [[nodiscard]] BrokenState* broken() { return std::get_if<BrokenState>(&state); }
-  [[nodiscard]] const BrokenState* broken() const { return std::get_if<BrokenState>(&state); }
+  /// Jobs were asked for that make mirrors, or a keyframe for them.
+  [[nodiscard]] bool has_opening_job() const {
+    if (const auto* giving = in<Giving>()) return giving->keyframe_job != 0;
+    if (const auto* merging = in<Merging>()) {
+      const JobTag* job = std::get_if<JobTag>(&merging->own);
+      return job != nullptr && *job != 0;
+    }
+    return in<SettingMirrors>() != nullptr;
+  }
 
  private:
+  template <class SomeLink>
+  static auto silent_in(SomeLink& link)
+      -> decltype(std::get_if<Silent>(&link.template in<Greeting>()->messages)) {
+    auto* greeting = link.template in<Greeting>();
+    return greeting == nullptr ? nullptr : std::get_if<Silent>(&greeting->messages);
+  }
   template <class SomeLink>
   static auto session_in(SomeLink& link) -> decltype(&link.open()->session) {
     if (auto* open = link.open()) return &open->session;
     if (auto* broken = link.broken()) return &broken->session;
-    auto& before = link.opening()->before;
-    return before ? &*before : nullptr;
+    auto* greeting = link.template in<Greeting>();
+    return greeting != nullptr && greeting->before ? &*greeting->before : nullptr;
   }
 };
 

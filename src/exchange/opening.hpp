@@ -1,18 +1,25 @@
-// How two ends decide, each for itself and alike, how their link opens.
+// How links open: each end's LinkOpen, what the two ends decide from them, and the keyframes that
+// set their mirrors.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 
+#include "base/peer_id.hpp"
+#include "base/rng.hpp"
+#include "base/strong.hpp"
 #include "base/time.hpp"
+#include "exchange/events.hpp"
+#include "exchange/history.hpp"
+#include "exchange/links.hpp"
+#include "exchange/options.hpp"
+#include "exchange/timers.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::exchange {
 
-/// Up to this part of the run a replica counts as being at the initial parameters.
-inline constexpr double kFreshProgress = 0.02;
-/// A peer with open links whose progress rises from kFreshProgress to this has been in the run from
-/// its start: its replica counts as mixed with others'.
-inline constexpr double kHistoryProgress = 0.1;
 /// How long two ends that would both adopt wait for somebody better to adopt from.
 inline constexpr base::Duration kWaitTimeout = std::chrono::seconds(5);
 
@@ -33,19 +40,64 @@ inline constexpr std::uint32_t kAsksMax = 8;
 inline constexpr double kKeyframeRateMin = 1024;
 inline constexpr base::Duration kKeyframeTimeMax = std::chrono::hours(1);
 
-enum class OpenDecision : std::uint8_t {
-  resume,  ///< both still have the mirrors of one session
-  fresh,   ///< both at the start: mirrors are the initial parameters, nothing is sent
-  adopt,   ///< this end takes the other's replica
-  give,    ///< the other end takes this one's
-  merge,   ///< both have a history: each sends a keyframe
-  wait,    ///< both would adopt: neither has what the other needs, one must find it elsewhere
+/// Takes over the links that have opened.
+class AfterOpening {
+ public:
+  virtual ~AfterOpening() = default;
+  /// The link has new mirrors. `early`: the other end's first delta, if it is here already.
+  virtual void begin(Links::iterator at, std::optional<wire::Delta> early, base::Time now,
+                     Outbox& out) = 0;
+  /// The link has the mirrors that it had; the other end has committed up to `theirs`.
+  virtual void resume(Links::iterator at, base::ExchangeNumber theirs, base::Time now,
+                      Outbox& out) = 0;
+  /// `bytes` are sent on the link, and take their part of its share of the upload.
+  virtual void reserve_upload(Link& link, std::size_t bytes, base::Time now) = 0;
 };
 
-/// Pure, and symmetric: with the arguments swapped adopt becomes give, the rest stays.
-[[nodiscard]] OpenDecision decide_opening(const wire::LinkOpen& mine, const wire::LinkOpen& theirs);
+class Opening {
+ public:
+  /// `links`, `history` and `then` outlive this.
+  Opening(const Options& options, base::Rng rng, Links& links, History& history,
+          AfterOpening& then);
 
-/// Names what the two ends share from here on; the same for both, never 0.
-[[nodiscard]] std::uint64_t session_of(std::uint64_t one_nonce, std::uint64_t other_nonce);
+  // Events. Of a message, `at` is its link, which is not in grace.
+  /// The link is a new one, or has come back.
+  void begin(Link& link, base::Time now);
+  void receive(Links::iterator at, const wire::LinkOpen& open, base::Time now, Outbox& out);
+  void receive(Links::iterator at, wire::Keyframe& keyframe, Outbox& out);
+  /// A delta of a link that is not open here: the other end may be done already.
+  void receive(Links::iterator at, wire::Delta& delta, Outbox& out);
+  void on(const KeyframeArriving& event, base::Time now);
+  void on(KeyframeMade& event, base::Time now, Outbox& out);
+  void on(Opened& event, base::Time now, Outbox& out);
+  void expire(base::Time now, Outbox& out);
+  /// After each event of any kind: sends each LinkOpen that may be sent now.
+  void send_due_opens(base::Time now, Outbox& out);
+
+  /// A neighbour's replica is being taken over.
+  [[nodiscard]] bool adopting() const;
+  void visit_timers(const TimerVisitor& visit) const;
+
+ private:
+  /// A neighbour was asked for its replica and is waited for.
+  [[nodiscard]] bool asking() const;
+  [[nodiscard]] bool may_send_open(const Link& link) const;
+  void send_open(Links::iterator at, base::Time now, Outbox& out);
+  void decide(Links::iterator at, Said said, wire::LinkOpen theirs, base::Time now, Outbox& out);
+  void resume(Links::iterator at, base::ExchangeNumber theirs, base::Time now, Outbox& out);
+  [[nodiscard]] JobTag request_keyframe(const base::PeerId& peer, bool with_buffers, Outbox& out);
+  void set_mirrors(Links::iterator at, std::uint64_t session, OpenJob job, Outbox& out);
+  void merge_when_ready(Links::iterator at, Outbox& out);
+  void reopen_others(const base::PeerId& peer, Outbox& out);
+  void expire_waiting(base::Time now, Outbox& out);
+  void expire_asking(base::Time now, Outbox& out);
+  void expire_listening(base::Time now);
+
+  const Options options_;
+  base::Rng rng_;
+  Links& links_;
+  History& history_;
+  AfterOpening& then_;
+};
 
 }  // namespace starling::exchange

@@ -7,6 +7,9 @@
 
 namespace starling::exchange {
 
+/// Openings of one link until it breaks; a peer that asks for more misbehaves.
+inline constexpr std::uint32_t kRoundsMax = 64;
+
 /// Each end sends one LinkOpen a round. Either may start the next round once both LinkOpens of the
 /// current one are there; so the ends are never more than a round apart.
 class Rounds {

@@ -166,7 +166,7 @@ struct Reconcile {
 };
 
 /// An end's account of itself when a link opens. From the messages of both, both ends make the same
-/// decision about how the link gets its mirrors (exchange/opening.hpp).
+/// decision about how the link gets its mirrors (exchange/decision.hpp).
 struct LinkOpen {
   std::uint64_t nonce = 0;         ///< drawn anew each time; both ends' nonces name the session
   std::uint64_t samples = 0;       ///< trained by the sender in this run

@@ -192,6 +192,8 @@ void Swarm::act(std::size_t i, Outbox& out) {
       if (!due || *due > now_) return;
       Outbox more;
       peer(i).core.expire(now_, more);
+      const auto next = peer(i).core.next_deadline();
+      if (next && *next <= now_) broken_rules_.push_back(fmt::format("{} has not expired", i));
       act(i, more);
     });
   }

@@ -77,6 +77,12 @@ std::string line_of(const Action& action) {
   return std::visit([](const auto& one) { return line(one); }, action);
 }
 
+Lines lines_of(const Outbox& out) {
+  Lines all;
+  for (const Action& action : out) all.push_back(line_of(action));
+  return all;
+}
+
 Lines Transcript::on(Event event) {
   last.clear();
   core.handle(std::move(event), now, last);
@@ -90,9 +96,7 @@ Lines Transcript::expire() {
 }
 
 Lines Transcript::lines() {
-  Lines all;
   for (const Action& action : last) {
-    all.push_back(line_of(action));
     if (const auto* run = std::get_if<Run>(&action)) {
       if (const auto* job = std::get_if<EncodeJob>(&run->job)) encode = *job;
       if (const auto* job = std::get_if<CommitJob>(&run->job)) commit = *job;
@@ -103,7 +107,7 @@ Lines Transcript::lines() {
       if (const auto* delta = std::get_if<wire::Delta>(&send->message)) sent = *delta;
     }
   }
-  return all;
+  return lines_of(last);
 }
 
 Lines Transcript::delta(char peer, std::uint64_t t, std::uint16_t degree, bool settled) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,10 +26,12 @@ using Lines = std::vector<std::string>;
 /// One line an action, such as "a: link open", "a: delta 1 of 2", "a: run encode 2 at 4" or
 /// "a: run commit 1 w 0.5".
 [[nodiscard]] std::string line_of(const Action& action);
+[[nodiscard]] Lines lines_of(const Outbox& out);
 
 class Transcript {
  public:
-  explicit Transcript(const Options& options) : core(options, base::Rng(1)) {}
+  explicit Transcript(const Options& options)
+      : held(std::make_unique<Core>(options, base::Rng(1))), core(*held) {}
 
   /// The actions that an event caused.
   Lines on(Event event);
@@ -59,7 +62,8 @@ class Transcript {
   /// up, both LinkOpens with no progress, and the mirrors set.
   Lines open_fresh(char peer);
 
-  Core core;
+  std::unique_ptr<Core> held;  ///< a core stays where it is, a transcript may move
+  Core& core;
   base::Time now{};
   std::uint64_t steps = 0;
   Outbox last;  ///< the actions of the last event

@@ -1,10 +1,12 @@
-// Exchanges on open links, and how they end.
+#include "exchange/exchanging.hpp"
+
 #include <algorithm>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "base/assert.hpp"
 #include "base/simulated.hpp"
-#include "exchange/core.hpp"
 
 namespace starling::exchange {
 
@@ -12,44 +14,73 @@ using base::ExchangeNumber;
 using base::PeerId;
 using base::Time;
 
-void Core::receive(Links::iterator at, wire::Delta& delta, base::Duration took, Time now,
-                   Outbox& out) {
+Exchanging::Exchanging(const Options& options, Links& links, const History& history,
+                       const Settling& settling)
+    : options_(options),
+      links_(links),
+      history_(history),
+      settling_(settling),
+      pace_(options.config),
+      step_(options.step) {
+  ASSERT(options.elements > 0);
+  ASSERT(options.config.every > 0 && options.config.hash_every > 0);
+  ASSERT(options.config.buffers_every > 0);
+}
+
+bool Exchanging::check(Links::iterator at, const wire::Delta& delta, base::Duration took,
+                       Outbox& out) {
   ASSERT(delta.degree >= 1 && delta.degree <= kLinksMax, "wire refuses any other");
   Link& link = at->second;
-  if (link.rounds.is_stale()) return;
+  if (link.rounds.is_stale()) return false;
   if (delta.payload.size() > payload_bytes_max(options_.elements)) {
-    misbehaved(at, "sent a delta that is too long", out);
-    return;
+    links_.misbehaved(at, "sent a delta that is too long", out);
+    return false;
   }
   if (!delta.buffers.empty() && delta.buffers.size() != options_.buffers * sizeof(float)) {
-    misbehaved(at,
-               fmt::format("sent {} bytes of buffers where {} were due", delta.buffers.size(),
-                           options_.buffers * sizeof(float)),
-               out);
-    return;
+    links_.misbehaved(at,
+                      fmt::format("sent {} bytes of buffers where {} were due",
+                                  delta.buffers.size(), options_.buffers * sizeof(float)),
+                      out);
+    return false;
   }
   link.bandwidth.add(delta.payload.size() + delta.buffers.size(), took);
   link.line.bandwidth = delta.bandwidth;
-  if (link.open() != nullptr) {
-    take(at, std::move(delta), now, out);
-    return;
-  }
-  OpeningState& opening = *link.opening();
-  if (opening.open_job == 0 || opening.early) {
-    misbehaved(at, "sent a delta before its link was open", out);
-    return;
-  }
-  opening.early = std::move(delta);
+  return true;
 }
 
-void Core::take(Links::iterator at, wire::Delta delta, Time now, Outbox& out) {
+void Exchanging::begin(Links::iterator at, std::optional<wire::Delta> early, Time now,
+                       Outbox& out) {
+  auto& [peer, link] = *at;
+  link.open()->session.due = step_;
+  request_next(peer, link, now, out);
+  if (early) receive(at, std::move(*early), now, out);
+}
+
+// Goes on where both ends stand: each sends again what the other has not committed.
+void Exchanging::resume(Links::iterator at, ExchangeNumber theirs, Time now, Outbox& out) {
+  auto& [peer, link] = *at;
+  Session& session = link.open()->session;
+  std::erase_if(session.kept, [&session, theirs](const wire::Delta& delta) {
+    // Those at or before a commit of the other end's are not asked for again.
+    return delta.exchange <= theirs && delta.exchange <= session.committed;
+  });
+  for (const wire::Delta& delta : session.kept) {
+    if ((delta.exchange <= theirs && !SIM_BUG(all_resent)) || SIM_BUG(nothing_resent)) continue;
+    reserve_upload(link, delta.payload.size() + delta.buffers.size(), now);
+    out.emplace_back(Send{peer, delta});
+  }
+  request_next(peer, link, now, out);
+}
+
+void Exchanging::receive(Links::iterator at, wire::Delta delta, Time now, Outbox& out) {
   Link& link = at->second;
   Session& session = link.open()->session;
   if (delta.exchange != session.expected() || session.received) {
-    misbehaved(at,
-               fmt::format("sent a delta of exchange {} where {} was due", delta.exchange.value,
-                           session.expected().value + (session.received ? 1 : 0)),
-               out);
+    links_.misbehaved(
+        at,
+        fmt::format("sent a delta of exchange {} where {} was due", delta.exchange.value,
+                    session.expected().value + (session.received ? 1 : 0)),
+        out);
     return;
   }
   // The other end sends t+1 after it has committed t.
@@ -61,46 +92,59 @@ void Core::take(Links::iterator at, wire::Delta delta, Time now, Outbox& out) {
   request_next(at->first, link, now, out);
 }
 
-DeltaBudget Core::budget(const Link& link) const {
+void Exchanging::on(const Progressed& event, Time now) {
+  ASSERT(event.step >= step_);
+  pace_.on_steps(event.step, now);
+  if (event.took > base::Duration{}) pace_.on_compute(event.took);
+  step_ = event.step;
+}
+
+void Exchanging::expire(Time now, Outbox& out) {
+  for (auto& [peer, link] : links_) {
+    if (link.open() != nullptr) request_next(peer, link, now, out);
+  }
+}
+
+DeltaBudget Exchanging::budget(const Link& link) const {
   const Config& config = options_.config;
   if (SIM_RARE(whole_density)) return {.density = 1.0};
   double density = SIM_RARE(least_density) ? 0.0 : config.density;
-  if (phase_ != Phase::training) {
+  if (settling_.has_begun()) {
     density = config.settle_density;
-  } else if (progress_ > 1.0 - config.finish_fraction) {
+  } else if (history_.progress() > 1.0 - config.finish_fraction) {
     density *= config.finish_factor;
   }
   DeltaBudget budget{.density = density};
-  if (phase_ == Phase::training) budget = pace_.budget(density, link.line, open_links());
+  if (!settling_.has_begun()) budget = pace_.budget(density, link.line, links_.open_count());
   budget.density = std::clamp(budget.density, 1.0 / static_cast<double>(options_.elements), 1.0);
   return budget;
 }
 
-bool Core::with_buffers(ExchangeNumber t) const {
+bool Exchanging::with_buffers(ExchangeNumber t) const {
   if (options_.buffers == 0) return false;
   std::uint32_t every = options_.config.buffers_every;
-  if (phase_ != Phase::training) every = std::min(every, kSettleBuffersEvery);
+  if (settling_.has_begun()) every = std::min(every, kSettleBuffersEvery);
   return t.value % every == 0;
 }
 
-void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbox& out) {
+void Exchanging::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbox& out) {
   const Config& config = options_.config;
   Session& session = link.open()->session;
-  session.encode_job = ++last_tag_;
+  session.encode_job = links_.next_tag();
   const DeltaBudget budget = this->budget(link);
-  const bool settles = phase_ != Phase::training && config.mode != Mode::dense;
+  const bool settles = settling_.has_begun() && config.mode != Mode::dense;
   const int bits = settles ? kSettleBits : config.bits;
   out.emplace_back(
       Run{EncodeJob{.peer = peer,
                     .tag = session.encode_job,
                     .exchange = t,
                     .not_before = {session.due.value + (SIM_RARE(delta_late) ? 1 : 0)},
-                    .every = pace_.every(open_links()),
+                    .every = pace_.every(links_.open_count()),
                     .lag_factor_max = budget.lag_factor_max,
-                    .at_once = phase_ != Phase::training || SIM_RARE(delta_at_once),
+                    .at_once = settling_.has_begun() || SIM_RARE(delta_at_once),
                     .with_hash = t.value % config.hash_every == 0 || SIM_RARE(hash_with_delta),
                     .with_buffers = with_buffers(t),
-                    .near_enough = phase_ == Phase::training ? 0.0 : config.settle_drift,
+                    .near_enough = settling_.has_begun() ? config.settle_drift : 0.0,
                     .may_skip = session.settled && !session.received,
                     .options = {.density = budget.density,
                                 .bits = SIM_RARE(other_bits) ? 8 : bits,
@@ -109,52 +153,56 @@ void Core::request_delta(const PeerId& peer, Link& link, ExchangeNumber t, Outbo
 
 // Whether the next own delta is to be asked for: none is under way. A peer that has settled only
 // answers, and a link that has rests until something moves.
-bool Core::wants_delta(const Session& session) const {
+bool Exchanging::wants_delta(const Session& session) const {
   const ExchangeNumber t = session.expected();
-  if (phase_ == Phase::done || session.encode_job != 0 || session.own(t) != nullptr) return false;
-  const bool silent = settled_ || session.rests;
+  if (settling_.phase() == Phase::done) return false;
+  if (session.encode_job != 0 || session.own(t) != nullptr) return false;
+  const bool silent = settling_.is_over() || session.rests;
   if (silent && !(session.received && session.received->exchange == t)) return false;
   return !(SIM_BUG(next_not_asked_for) && t.value > 3);
 }
 
 // Whatever is sent takes its part of the link's share of the upload.
-void Core::reserve_upload(Link& link, std::size_t bytes, Time now) {
+void Exchanging::reserve_upload(Link& link, std::size_t bytes, Time now) {
   const Time from = std::max(link.next_send_at, now);
-  link.next_send_at = std::min(from + pace_.upload_time(bytes, open_links()), now + kUploadTimeMax);
+  link.next_send_at =
+      std::min(from + pace_.upload_time(bytes, links_.open_count()), now + kUploadTimeMax);
 }
 
-void Core::request_next(const PeerId& peer, Link& link, Time now, Outbox& out) {
+void Exchanging::request_next(const PeerId& peer, Link& link, Time now, Outbox& out) {
   Session& session = link.open()->session;
   if (link.next_send_at > now || !wants_delta(session)) return;
   request_delta(peer, link, session.expected(), out);
 }
 
-wire::Delta Core::delta_of(Encoded& event, const Link& link) const {
+wire::Delta Exchanging::delta_of(Encoded& event, const Link& link) const {
   const bool agrees =
       std::max({event.drift, event.untold, event.buffer_drift}) < options_.config.settle_drift;
   return {.exchange = event.exchange,
-          .samples = samples_,
+          .samples = history_.samples(),
           .mirror_hash = event.mirror_hash,
-          .degree = static_cast<std::uint16_t>(std::clamp<std::size_t>(open_links(), 1, kLinksMax)),
-          .settled = phase_ == Phase::settling && agrees,
+          .degree = static_cast<std::uint16_t>(
+              std::clamp<std::size_t>(links_.open_count(), 1, kLinksMax)),
+          .settled = settling_.phase() == Phase::settling && agrees,
           .payload = std::move(event.payload),
           .buffers = std::move(event.buffers),
           .bandwidth = static_cast<float>(std::min(link.bandwidth.value(), 1e30))};
 }
 
-void Core::on(Encoded& event, Time now, Outbox& out) {
+void Exchanging::on(Encoded& event, Time now, Outbox& out) {
   const auto at = links_.find(event.peer);
   if (at == links_.end() || at->second.open() == nullptr) return;
   Link& link = at->second;
   Session& session = link.open()->session;
   if (session.encode_job != event.tag) return;
   session.encode_job = 0;
-  if (link.rounds.count() < kRoundsMax / 4 && SIM_RARE(opened_again))
-    return new_round(event.peer, link, out);
+  if (link.rounds.count() < kRoundsMax / 4 && SIM_RARE(opened_again)) {
+    return links_.new_round(at, out);
+  }
   if (!event.status) {
     const bool no_room = event.status.error().code == base::ErrorCode::no_room;
-    if (no_room && end_oldest_grace(out)) return request_next(event.peer, link, now, out);
-    return refuse_or_fail(at, event.status.error(), out);
+    if (no_room && links_.end_oldest_grace(out)) return request_next(event.peer, link, now, out);
+    return links_.refuse_or_fail(at, event.status.error(), out);
   }
   link.drift = event.drift;
   if (event.skipped) {
@@ -164,7 +212,7 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
   const std::size_t bytes = event.payload.size() + event.buffers.size();
   pace_.on_encoded(bytes, event.density, event.took);
   reserve_upload(link, bytes, now);
-  session.due = {event.step.value + pace_.every(open_links())};
+  session.due = {event.step.value + pace_.every(links_.open_count())};
   link.density = event.density;
   link.line.lag = event.lag;
   link.line.bytes = bytes;
@@ -177,7 +225,7 @@ void Core::on(Encoded& event, Time now, Outbox& out) {
 
 // Commits t with both deltas of it, and asks for the next own delta behind the commit, so that the
 // trainer can do both at one step boundary.
-void Core::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& out) {
+void Exchanging::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& out) {
   Session& session = link.open()->session;
   const ExchangeNumber t = session.committed.next();
   const wire::Delta* own = session.own(t);
@@ -186,7 +234,7 @@ void Core::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& o
   const std::uint16_t other_degree = SIM_BUG(weight_of_own_degree) ? 1 : session.received->degree;
   const auto degree = static_cast<float>(std::max(own->degree, other_degree));
   session.both_settling = own->settled && session.received->settled;
-  session.commit_job = ++last_tag_;
+  session.commit_job = links_.next_tag();
   out.emplace_back(Run{CommitJob{.peer = peer,
                                  .tag = session.commit_job,
                                  .exchange = t,
@@ -201,7 +249,7 @@ void Core::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& o
   request_next(peer, link, now, out);
 }
 
-void Core::on(Committed& event, Time now, Outbox& out) {
+void Exchanging::on(Committed& event, Time now, Outbox& out) {
   const auto at = links_.find(event.peer);
   if (at == links_.end()) return;
   Link& link = at->second;
@@ -210,11 +258,13 @@ void Core::on(Committed& event, Time now, Outbox& out) {
   session->commit_job = 0;
   pace_.on_committed(event.took);
   if (event.result == CommitResult::invalid) {
-    misbehaved(at, event.error.text, out);
+    links_.misbehaved(at, event.error.text, out);
     return;
   }
-  if (event.again && end_oldest_grace(out)) return commit_again(std::move(*event.again), now, out);
-  if (event.result == CommitResult::failed) return refuse_or_fail(at, event.error, out);
+  if (event.again && links_.end_oldest_grace(out)) {
+    return commit_again(std::move(*event.again), now, out);
+  }
+  if (event.result == CommitResult::failed) return links_.refuse_or_fail(at, event.error, out);
   if (event.result == CommitResult::mismatch) return reopen_differing(at, event.exchange, out);
   session->committed = event.exchange;
   session->settled = session->both_settling;
@@ -227,38 +277,37 @@ void Core::on(Committed& event, Time now, Outbox& out) {
 
 // Once there is more room. The delta of t+1 that was asked for builds on mirrors that are as they
 // were, so it is asked for anew.
-void Core::commit_again(CommitJob job, Time now, Outbox& out) {
+void Exchanging::commit_again(CommitJob job, Time now, Outbox& out) {
   const auto at = links_.find(job.peer);
   if (at == links_.end()) return;  // it was in grace itself, and the oldest
   Session& session = *at->second.session();
   const PeerId peer = job.peer;
-  session.commit_job = job.tag = ++last_tag_;
+  session.commit_job = job.tag = links_.next_tag();
   session.encode_job = 0;
   out.emplace_back(Run{std::move(job)});
   if (at->second.open() != nullptr) request_next(peer, at->second, now, out);
 }
 
 // The two ends' mirrors of one session differ: it must not go on.
-void Core::reopen_differing(Links::iterator at, ExchangeNumber t, Outbox& out) {
+void Exchanging::reopen_differing(Links::iterator at, ExchangeNumber t, Outbox& out) {
   auto& [peer, link] = *at;
   ++link.counters.mismatches;
   out.emplace_back(base::accusation(
       fmt::format("mirrors of the link with {} differ at exchange {}; it is opened again",
                   peer.brief(), t.value)));
   if (link.open() != nullptr && link.rounds.count() >= kRoundsMax) {
-    misbehaved(at, "has mirrors that differ again and again", out);
+    links_.misbehaved(at, "has mirrors that differ again and again", out);
   } else if (link.open() != nullptr) {
-    new_round(peer, link, out);
-  } else if (auto* opening = link.opening()) {
-    drop_session(peer, link, out);
-    opening->before.reset();
+    links_.new_round(at, out);
+  } else if (link.broken() == nullptr) {
+    links_.drop_before(at, out);
   } else {
-    forget(at, out);
+    links_.forget(at, out);
   }
 }
 
 // The replica has moved.
-void Core::wake_links(Time now, Outbox& out) {
+void Exchanging::wake_links(Time now, Outbox& out) {
   for (auto& [peer, link] : links_) {
     auto* open = link.open();
     if (open == nullptr || !open->session.rests) continue;
@@ -267,8 +316,7 @@ void Core::wake_links(Time now, Outbox& out) {
   }
 }
 
-void Core::start_settling(Time now, Outbox& out) {
-  settle_until_ = now + options_.config.settle_timeout;
+void Exchanging::on_settling(Outbox& out) {
   for (auto& [peer, link] : links_) {
     auto* open = link.open();
     if (open == nullptr || open->session.encode_job == 0) continue;
@@ -277,19 +325,13 @@ void Core::start_settling(Time now, Outbox& out) {
   }
 }
 
-void Core::settle_when_ready(Outbox& out) {
-  if (phase_ != Phase::settling || settled_) return;
-  // Who has lost a link does not wait for that neighbour. Who has lost all of them waits for any:
-  // what its last deltas left out, nobody has been told.
-  const bool alone = open_links() == 0 && company_ && !SIM_BUG(settled_alone);
-  const bool agreed = !alone && std::ranges::all_of(links_, [](const auto& entry) {
-    const Link& link = entry.second;
-    return link.broken() != nullptr || (link.open() != nullptr && link.open()->session.settled);
-  });
-  if (!agreed && !SIM_BUG(settled_at_once)) return;
-  if (SIM_BUG(settled_never) || SIM_RARE(settle_slowly)) return;
-  settled_ = true;
-  out.emplace_back(Settled{});
+void Exchanging::visit_timers(const TimerVisitor& visit) const {
+  for (const auto& [peer, link] : std::as_const(links_)) {
+    const auto* open = link.open();
+    if (open != nullptr && wants_delta(open->session)) {
+      visit("the upload limit of a link", link.next_send_at, kUploadTimeMax);
+    }
+  }
 }
 
 }  // namespace starling::exchange
