@@ -1,6 +1,5 @@
 #include "peer/core.hpp"
 
-#include <type_traits>
 #include <utility>
 
 #include "base/simulated.hpp"
@@ -63,7 +62,7 @@ Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, c
       self_(std::move(self)),
       shards_(shards),
       membership_(config_.membership, self_, signer, rng.fork()),
-      agreement_(config_, self_.id, resume, rng),
+      agreement_(config_, membership_, resume, rng),
       reach_(config_.relay, self_.id, self_.addresses, config_.secure, rng.fork()),
       addresses_(self_.addresses),
       knows_run_(self_.has_replica),
@@ -158,7 +157,7 @@ void Core::on_outcome(Failed& failed, base::Time now, Outbox& out) {
 }
 
 void Core::on_outcome(exchange::Outcome& outcome, base::Time now, Outbox& out) {
-  to_exchange(exchange::event_of(std::move(outcome)), now, out);
+  to_agreement(std::move(outcome), now, out);
 }
 
 void Core::to_membership(const membership::Event& event, base::Time now, Outbox& out) {
@@ -173,24 +172,54 @@ void Core::to_reach(const reach::Event& event, base::Time now, Outbox& out) {
   take_reach(actions, now, out);
 }
 
-void Core::to_exchange(exchange::Event event, base::Time now, Outbox& out) {
-  Agreement::Outbox actions;
-  agreement_.handle(std::move(event), now, actions);
-  take_agreement(actions, now, out);
-}
-
-void Core::to_ring(ring::Member::Event event, base::Time now, Outbox& out) {
+void Core::to_agreement(Agreement::Event event, base::Time now, Outbox& out) {
   Agreement::Outbox actions;
   agreement_.handle(std::move(event), now, actions);
   take_agreement(actions, now, out);
 }
 
 void Core::take_agreement(Agreement::Outbox& actions, base::Time now, Outbox& out) {
-  if (agreement_.goes_in_step()) {
-    take_ring(actions.ring, now, out);
-  } else if (agreement_.has_links()) {
-    take_exchange(actions.exchange, now, out);
+  for (Agreement::Action& action : actions) {
+    if (phase_ == Phase::done) return;  // Finished is the last action
+    std::visit([&](auto& value) { perform(value, now, out); }, action);
   }
+  if (phase_ == Phase::waiting) start_if_ready(now, out);
+  if (!agreement_.has_links() || SIM_BUG(steps_end)) return;
+  if (phase_ == Phase::training && steps_outstanding_ == 0) next_steps(now, out);
+}
+
+void Core::perform(Agreement::Send& send, base::Time, Outbox& out) {
+  send_to(send.peer, std::move(send.message), out);
+}
+
+void Core::perform(Run& run, base::Time, Outbox& out) { out.push_back(std::move(run)); }
+
+void Core::perform(const Agreement::Misbehaved& who, base::Time now, Outbox& out) {
+  misbehaved(link_of(who.peer), who.peer, who.text, now, out);
+}
+
+void Core::perform(const Agreement::NoRoom& who, base::Time now, Outbox& out) {
+  no_room_for(link_of(who.peer), who.peer, who.text, now, out);
+}
+
+void Core::perform(const Agreement::Settled& settled, base::Time now, Outbox& out) {
+  if (settled.timed_out) out.push_back(Notice{Severity::warning, "settling took too long"});
+  begin_finishing(now, out);
+}
+
+void Core::perform(const Agreement::SaveTogether&, base::Time now, Outbox& out) {
+  if (checkpoint_at_) checkpoint_at_ = now + config_.checkpoint_every;
+  save(out);
+}
+
+void Core::perform(const Agreement::Served&, base::Time now, Outbox& out) { end_if_over(now, out); }
+
+void Core::perform(Agreement::Broken& broken, base::Time now, Outbox& out) {
+  end_broken(std::move(broken.error), now, out);
+}
+
+void Core::perform(Agreement::Failed& failed, base::Time now, Outbox& out) {
+  end({EndReason::failed, std::move(failed.error)}, now, out);
 }
 
 void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& out) {
@@ -256,66 +285,16 @@ void Core::perform(const membership::Close& close, base::Time, Outbox& out) {
 
 void Core::perform(const membership::MembersChanged&, base::Time now, Outbox& out) {
   members_changed_ = true;
-  look_for_companions(now, out);
+  if (agreement_.goes_in_step()) to_agreement(Agreement::MembersChanged{}, now, out);
   if (phase_ == Phase::settling) tell_company(now, out);
 }
 
 void Core::perform(Notice& said, base::Time, Outbox& out) { out.push_back(std::move(said)); }
 
-void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out) {
-  if (exchange().open_links() > 0) drift_ = exchange().drift();
-  std::vector<exchange::Misbehaved> banned;
-  std::vector<exchange::NoRoom> without_room;
-  for (exchange::Action& action : actions) {
-    if (phase_ == Phase::done) return;  // Finished is the last action
-    std::visit(
-        [&](auto& value) {
-          using T = std::decay_t<decltype(value)>;
-          if constexpr (std::is_same_v<T, exchange::Send>) {
-            send_to(value.peer, std::move(value.message), out);
-          } else if constexpr (std::is_same_v<T, exchange::Run>) {
-            out.push_back(Run{std::move(value.job)});
-          } else if constexpr (std::is_same_v<T, exchange::Misbehaved>) {
-            banned.push_back(std::move(value));
-          } else if constexpr (std::is_same_v<T, exchange::NoRoom>) {
-            without_room.push_back(std::move(value));
-          } else if constexpr (std::is_same_v<T, exchange::Settled>) {
-            if (value.timed_out) out.push_back(Notice{Severity::warning, "settling took too long"});
-            begin_finishing(now, out);
-          } else if constexpr (std::is_same_v<T, exchange::Failed>) {
-            end({EndReason::failed, std::move(value.error)}, now, out);
-          } else {
-            out.push_back(std::move(value));
-          }
-        },
-        action);
-  }
-  // What the exchange does about it comes behind what it has done already: jobs are run in order.
-  for (const exchange::Misbehaved& who : banned) {
-    if (phase_ == Phase::done) return;
-    misbehaved(link_of(who.peer), who.peer, who.text, now, out);
-  }
-  for (const exchange::NoRoom& who : without_room) {
-    if (phase_ == Phase::done) return;
-    no_room_for(link_of(who.peer), who.peer, who.text, now, out);
-  }
-  if (phase_ == Phase::waiting) start_if_ready(now, out);
-  if (phase_ == Phase::training && steps_outstanding_ == 0 && !SIM_BUG(steps_end))
-    next_steps(now, out);
-}
-
-void Core::take_ring(std::vector<ring::Member::Action>& actions, base::Time now, Outbox& out) {
-  for (ring::Member::Action& action : actions) {
-    if (phase_ == Phase::done) return;  // Finished is the last action
-    std::visit([&](auto& value) { perform(value, now, out); }, action);
-  }
-  if (phase_ == Phase::waiting) start_if_ready(now, out);
-}
-
 // What was heard of the swarm's progress since the last own step decides how the first link opens.
 void Core::tell_progress(base::Time now, Outbox& out) {
   update_progress(now);
-  to_exchange(exchange::Progressed{step_, samples_, progress_}, now, out);
+  to_agreement(exchange::Progressed{step_, samples_, progress_}, now, out);
 }
 
 void Core::perform(const membership::NeighbourUp& up, base::Time now, Outbox& out) {
@@ -323,18 +302,14 @@ void Core::perform(const membership::NeighbourUp& up, base::Time now, Outbox& ou
   had_neighbour_ = true;
   neighbours_[peer] = up.link;
   if (agreement_.has_links() && exchange().open_links() == 0) tell_progress(now, out);
-  Agreement::Outbox actions;
-  agreement_.link_up(peer, now, actions);
-  take_agreement(actions, now, out);
+  to_agreement(Agreement::LinkUp{peer}, now, out);
   if (phase_ == Phase::waiting) start_if_ready(now, out);
 }
 
 void Core::perform(const membership::NeighbourDown& down, base::Time now, Outbox& out) {
   const auto& [peer, link, reason] = down;
   neighbours_.erase(peer);
-  Agreement::Outbox actions;
-  agreement_.link_down(peer, reason, now, actions);
-  take_agreement(actions, now, out);
+  to_agreement(Agreement::LinkDown{peer, reason}, now, out);
 }
 
 base::LinkId Core::link_of(const base::PeerId& peer) const {

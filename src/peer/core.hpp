@@ -102,7 +102,7 @@ class Core {
   void on_outcome(base::Notice& said, base::Time now, Outbox& out);
   void on_outcome(exchange::Outcome& outcome, base::Time now, Outbox& out);
 
-  // Each does what membership or the ring asks for (core.cpp, core_ring.cpp).
+  // Each does what a part asks for (core.cpp).
   void perform(membership::Dial& dial, base::Time now, Outbox& out);
   void perform(membership::Send& send, base::Time now, Outbox& out);
   void perform(const membership::Close& close, base::Time now, Outbox& out);
@@ -118,13 +118,15 @@ class Core {
   void perform(const reach::OpenCircuit& open, base::Time now, Outbox& out);
   void perform(const reach::Relay& relay, base::Time now, Outbox& out);
   void perform(const reach::EndCircuit& end, base::Time now, Outbox& out);
-  void perform(const ring::Member::Made&, base::Time now, Outbox& out);
-  void perform(ring::Member::Send& send, base::Time now, Outbox& out);
-  void perform(ring::Member::Averaged& averaged, base::Time now, Outbox& out);
-  void perform(const ring::Member::Misbehaved& who, base::Time now, Outbox& out);
-  void perform(const ring::Member::Served&, base::Time now, Outbox& out);
-  void perform(const ring::Member::Broken& broken, base::Time now, Outbox& out);
-  void perform(ring::Member::Failed& failed, base::Time now, Outbox& out);
+  void perform(Agreement::Send& send, base::Time now, Outbox& out);
+  void perform(Run& run, base::Time now, Outbox& out);
+  void perform(const Agreement::Misbehaved& who, base::Time now, Outbox& out);
+  void perform(const Agreement::NoRoom& who, base::Time now, Outbox& out);
+  void perform(const Agreement::Settled& settled, base::Time now, Outbox& out);
+  void perform(const Agreement::SaveTogether&, base::Time now, Outbox& out);
+  void perform(const Agreement::Served&, base::Time now, Outbox& out);
+  void perform(Agreement::Broken& broken, base::Time now, Outbox& out);
+  void perform(Agreement::Failed& failed, base::Time now, Outbox& out);
 
   // Links and messages that are not for one part alone (core_links.cpp).
   void on_hello(base::LinkId link, LinkInfo& info, wire::Hello& hello, base::Time now, Outbox& out);
@@ -146,13 +148,10 @@ class Core {
   void expire_parts(base::Time now, Outbox& out);
   void to_membership(const membership::Event& event, base::Time now, Outbox& out);
   void to_reach(const reach::Event& event, base::Time now, Outbox& out);
-  void to_exchange(exchange::Event event, base::Time now, Outbox& out);
-  void to_ring(ring::Member::Event event, base::Time now, Outbox& out);
+  void to_agreement(Agreement::Event event, base::Time now, Outbox& out);
   void take_membership(membership::Outbox& actions, base::Time now, Outbox& out);
   void take_reach(reach::Outbox& actions, base::Time now, Outbox& out);
   void take_agreement(Agreement::Outbox& actions, base::Time now, Outbox& out);
-  void take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out);
-  void take_ring(std::vector<ring::Member::Action>& actions, base::Time now, Outbox& out);
   void tell_progress(base::Time now, Outbox& out);
   void end(Finished finished, base::Time now, Outbox& out);
   /// None where it is no neighbour.
@@ -171,7 +170,6 @@ class Core {
   void assign_shards(Outbox& out);
   [[nodiscard]] bool may_step() const noexcept;
   [[nodiscard]] bool waits_for_step() const noexcept;
-  void begin_average_if_due(bool over, Outbox& out);
   void evaluate_if_due(Outbox& out);
   void end_evaluation(const std::optional<Evaluated>& evaluated, base::Time now, Outbox& out);
   void begin_settling(base::Time now, Outbox& out);
@@ -180,18 +178,14 @@ class Core {
   void begin_finishing(base::Time now, Outbox& out);
   void end_if_over(base::Time now, Outbox& out);
   void end_if_finished(base::Time now, Outbox& out);
+  /// The end without another peer, which is gone.
+  void end_broken(base::Error error, base::Time now, Outbox& out);
   /// Whether this peer, which is done, is still needed as a relay.
   [[nodiscard]] bool stays_as_relay(base::Time now, Outbox& out);
   void save(Outbox& out);
   void save_if_idle(Outbox& out);
   void publish(base::Time now);
   void measure_speed(base::Time now, Outbox& out);
-
-  // A ring (core_ring.cpp).
-  void look_for_companions(base::Time now, Outbox& out);
-  [[nodiscard]] std::optional<std::string> dead_companion() const;
-  void end_if_ring_has_stopped(base::Time now, Outbox& out);
-  void end_broken_ring(const std::string& what, base::Time now, Outbox& out);
 
   // A relay (core_relay.cpp).
   [[nodiscard]] bool is_relay() const noexcept { return !self_.has_replica; }
@@ -237,18 +231,15 @@ class Core {
   std::uint64_t swarm_samples_ = 0;
   double progress_ = 0;                ///< of the swarm, 0 to 1; never falls
   std::uint64_t evaluations_due_ = 0;  ///< number of evaluations that were due
-  std::uint32_t round_steps_ = 0;      ///< local: own steps since the last average
 
   // Jobs that have no outcome yet.
   std::uint32_t steps_outstanding_ = 0;
   std::uint32_t evaluations_outstanding_ = 0;
   std::uint32_t saves_outstanding_ = 0;
-  bool averaging_ = false;  ///< local: no steps until the average is here
 
   // What came of them.
   float learning_rate_ = 0;
   std::optional<double> train_loss_;
-  std::optional<double> drift_;  ///< at the last moment with an open link
   std::optional<Evaluated> evaluated_;
   base::Error unsaved_;  ///< why the last checkpoint was not written; empty: it was
   std::optional<base::Time> training_since_;

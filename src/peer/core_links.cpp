@@ -157,19 +157,19 @@ void Core::on(Received& event, base::Time now, Outbox& out) {
           if constexpr (!std::is_same_v<T, wire::LinkOpen>) {
             membership_.progress().observe(peer.prefix(), message.samples, now);
           }
-          to_exchange(exchange::Received{peer, std::move(message), event.took}, now, out);
+          to_agreement(Agreement::Received{peer, std::move(message), event.took}, now, out);
         } else if constexpr (std::is_same_v<T, wire::Reduce> ||
                              std::is_same_v<T, wire::ReduceReceived>) {
           to_membership(membership::Heard{event.link}, now, out);
           if (!agreement_.goes_in_step()) {
-            return misbehaved(event.link, peer, ring::kUnasked, now, out);
+            return misbehaved(event.link, peer, Agreement::kUnasked, now, out);
           }
           // What comes on a link that was replaced is sent again on the new one.
           if (!is_neighbour) return;
           if constexpr (std::is_same_v<T, wire::Reduce>) {
             membership_.progress().observe(peer.prefix(), message.samples, now);
           }
-          to_ring(ring::Member::Received{peer, std::move(message)}, now, out);
+          to_agreement(Agreement::Received{peer, std::move(message)}, now, out);
         } else if constexpr (std::is_same_v<T, wire::DialBack> ||
                              std::is_same_v<T, wire::DialedBack> ||
                              std::is_same_v<T, wire::Introduce> ||
@@ -194,7 +194,7 @@ void Core::on(const Arriving& event, base::Time now, Outbox& out) {
   if (event.type != static_cast<std::uint8_t>(wire::FrameType::keyframe)) return;
   const base::PeerId peer = found->second.peer;
   if (link_of(peer) != event.link) return;
-  to_exchange(exchange::KeyframeArriving{peer, event.bytes}, now, out);
+  to_agreement(exchange::KeyframeArriving{peer, event.bytes}, now, out);
 }
 
 void Core::on(Unreadable& event, base::Time now, Outbox& out) {

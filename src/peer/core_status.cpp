@@ -34,7 +34,7 @@ Status Core::status(base::Time now) const {
                 .progress = progress_,
                 .learning_rate = learning_rate_,
                 .train_loss = train_loss_,
-                .drift = drift_,
+                .drift = agreement_.drift(),
                 .exchanges = totals.exchanges,
                 .reopenings = totals.reopenings,
                 .mismatches = totals.mismatches,

@@ -20,7 +20,6 @@ namespace {
 const base::Error kNoPeer{base::ErrorCode::unreachable, "no peer was reached"};
 /// Weight of the newest batch in the smoothed training loss.
 constexpr double kLossSmoothing = 0.05;
-using exchange::Mode;
 
 /// Why a peer cannot go on after this evaluation, or cannot be done with it.
 std::optional<base::Error> what_diverged(const std::optional<Evaluated>& evaluated) {
@@ -102,8 +101,10 @@ void Core::next_steps(base::Time now, Outbox& out) {
       config_.target_accuracy && evaluated_ && evaluated_->accuracy >= *config_.target_accuracy;
   if (reached) progress_ = 1.0;  // so that a restart does not train on, either
   const bool over = progress_ >= 1.0;
-  if (config_.exchange.mode == Mode::local) begin_average_if_due(over, out);
-  if (averaging_) return;
+  if (steps_outstanding_ == 0) {
+    if (auto job = agreement_.begin_average(over)) out.push_back(Run{std::move(*job)});
+  }
+  if (agreement_.is_averaging()) return;
   if (over) return begin_settling(now, out);
   if (agreement_.stops()) return;
   hand_out_steps(now, out);
@@ -121,13 +122,9 @@ void Core::hand_out_steps(base::Time now, Outbox& out) {
   for (; steps_outstanding_ < ahead && !enough() && pace_.take(share_.batch, now);
        ++steps_outstanding_) {
     assign_shards(out);
-    if (config_.exchange.mode == Mode::allreduce) {
-      out.push_back(Run{GradientJob{}});
-    } else {
-      // A smaller batch counts by its samples.
-      const double part = static_cast<double>(share_.batch) / config_.train.batch;
-      out.push_back(Run{StepJob{static_cast<float>(learning_rate_ * part)}});
-    }
+    // A smaller batch counts by its samples.
+    const double part = static_cast<double>(share_.batch) / config_.train.batch;
+    out.push_back(Run{agreement_.begin_step(learning_rate_, part)});
   }
 }
 
@@ -141,23 +138,13 @@ void Core::assign_shards(Outbox& out) {
   out.push_back(Run{ShardsJob{share_.shards, share_.batch}});
 }
 
-// Local training: a round's average begins after its last step.
-void Core::begin_average_if_due(bool over, Outbox& out) {
-  const bool complete = round_steps_ >= config_.exchange.every || (over && round_steps_ > 0);
-  if (averaging_ || !complete || steps_outstanding_ > 0) return;
-  averaging_ = true;
-  round_steps_ = 0;
-  out.push_back(Run{OuterGradientJob{}});
-}
-
 void Core::on_outcome(OuterGradient& ready, base::Time now, Outbox& out) {
-  to_ring(ring::Member::Ready{agreement_.common_step(), samples_, std::move(ready.values)}, now,
-          out);
+  to_agreement(Agreement::Contribution{samples_, std::move(ready.values)}, now, out);
 }
 
 // All have the same replica: whatever is decided by what it is worth, all decide alike.
 void Core::on_outcome(const OuterStepDone&, base::Time now, Outbox& out) {
-  averaging_ = false;
+  agreement_.average_made();
   evaluate_if_due(out);
   next_steps(now, out);
 }
@@ -169,11 +156,11 @@ bool Core::may_step() const noexcept {
 // Whether nothing but the limit of steps a second will cause the next one.
 bool Core::waits_for_step() const noexcept {
   if (agreement_.stops()) return false;
-  return pace_.next() && may_step() && steps_outstanding_ == 0 && !averaging_;
+  return pace_.next() && may_step() && steps_outstanding_ == 0 && !agreement_.is_averaging();
 }
 
 void Core::on_outcome(GradientReady& ready, base::Time now, Outbox& out) {
-  to_ring(ring::Member::Ready{ready.step, samples_, std::move(ready.gradient)}, now, out);
+  to_agreement(Agreement::Contribution{samples_, std::move(ready.gradient), ready.step}, now, out);
 }
 
 void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
@@ -190,12 +177,12 @@ void Core::on_outcome(const StepDone& done, base::Time now, Outbox& out) {
   if (SIM_RARE(save_now)) save_if_idle(out);
   update_progress(now);
   if (agreement_.has_links()) {
-    to_exchange(exchange::Progressed{step_, samples_, progress_, done.took}, now, out);
+    to_agreement(exchange::Progressed{step_, samples_, progress_, done.took}, now, out);
     if (phase_ == Phase::done) return;
   }
   if (phase_ == Phase::settling && steps_outstanding_ == 0) settle(now, out);
-  ++round_steps_;
-  if (config_.exchange.mode != Mode::local) evaluate_if_due(out);
+  agreement_.step_made();
+  if (!agreement_.has_rounds()) evaluate_if_due(out);
   next_steps(now, out);
 }
 
@@ -216,11 +203,11 @@ void Core::begin_settling(base::Time now, Outbox& out) {
 
 void Core::settle(base::Time now, Outbox& out) {
   tell_company(now, out);
-  to_exchange(exchange::Phase::settling, now, out);
+  to_agreement(exchange::Phase::settling, now, out);
 }
 
 void Core::tell_company(base::Time now, Outbox& out) {
-  to_exchange(exchange::Company{membership_.may_find_neighbours()}, now, out);
+  to_agreement(exchange::Company{membership_.may_find_neighbours()}, now, out);
 }
 
 void Core::begin_finishing(base::Time now, Outbox& out) {
@@ -309,8 +296,15 @@ void Core::on_outcome(const Saved& saved, base::Time now, Outbox& out) {
 void Core::end_if_over(base::Time now, Outbox& out) {
   if (saves_outstanding_ > 0 || !agreement_.is_served()) return;
   if (leaving_ && !agreement_.is_needed()) return end({EndReason::left, unsaved_}, now, out);
-  end_if_ring_has_stopped(now, out);
+  // Not while an evaluation may still find that the run has reached its target.
+  if (agreement_.stops() && phase_ == Phase::training && evaluations_outstanding_ == 0) {
+    end_broken(agreement_.end_by("another peer was asked to leave"), now, out);
+  }
   end_if_finished(now, out);
+}
+
+void Core::end_broken(base::Error error, base::Time now, Outbox& out) {
+  end({leaving_ ? EndReason::left : EndReason::failed, std::move(error)}, now, out);
 }
 
 void Core::end_if_finished(base::Time now, Outbox& out) {
@@ -343,7 +337,7 @@ bool Core::stays_as_relay(base::Time now, Outbox& out) {
 void Core::publish(base::Time now) {
   wire::Progress own{.id_prefix = self_.id.prefix(),
                      .samples = samples_,
-                     .drift = static_cast<float>(drift_.value_or(0)),
+                     .drift = static_cast<float>(agreement_.drift().value_or(0)),
                      .links = static_cast<std::uint32_t>(neighbours_.size())};
   if (evaluated_) {
     own.loss = static_cast<float>(evaluated_->loss);
