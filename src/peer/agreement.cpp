@@ -1,6 +1,10 @@
 #include "peer/agreement.hpp"
 
+#include <algorithm>
+#include <type_traits>
 #include <utility>
+
+#include <fmt/core.h>
 
 namespace starling::peer {
 namespace {
@@ -22,39 +26,162 @@ exchange::Options options_of(const Config& config, const Resume& resume) {
           .progress = resume.progress};
 }
 
+/// Those without whom a peer that goes in step cannot go on.
+std::vector<base::PeerId> companions(const std::optional<ring::Member>& ring) {
+  return ring && ring->is_made() ? ring->others() : std::vector<base::PeerId>{};
+}
+
+/// Of those without a link the member table tells whether they come back. They may have been done.
+std::vector<base::PeerId> lost_companions(const std::optional<ring::Member>& ring,
+                                          const membership::Core& membership) {
+  std::vector<base::PeerId> lost = companions(ring);
+  std::erase_if(lost, [&](const base::PeerId& peer) {
+    const wire::MemberRecord* record = membership.table().find(peer);
+    return record == nullptr || membership::counts_as_alive(record->state);
+  });
+  return lost;
+}
+
+/// The member table may know more of who is missing than the ring does.
+std::optional<std::string> dead_companion(const std::optional<ring::Member>& ring,
+                                          const membership::Core& membership) {
+  for (const base::PeerId& peer : companions(ring)) {
+    const wire::MemberRecord* record = membership.table().find(peer);
+    if (record == nullptr || record->state != wire::MemberState::dead) continue;
+    return fmt::format("peer {} is dead ({})", peer.brief(),
+                       wire::to_string(membership.death_reason_of(peer)));
+  }
+  return std::nullopt;
+}
+
+bool is_end(const Agreement::Action& action) {
+  return std::holds_alternative<Agreement::Broken>(action);
+}
+
 }  // namespace
 
-Agreement::Agreement(const Config& config, const base::PeerId& self, const Resume& resume,
+Agreement::Agreement(const Config& config, const membership::Core& membership, const Resume& resume,
                      base::Rng& rng)
-    : mode_(config.exchange.mode), exchange_(options_of(config, resume), rng.fork()) {
+    : config_(config),
+      membership_(membership),
+      mode_(config.exchange.mode),
+      exchange_(options_of(config, resume), rng.fork()) {
   const std::uint64_t life = rng();  // tells this process from an earlier one
   if (!exchange::uses_ring(mode_)) return;
-  ring_.emplace(ring::Member::Options{.self = self,
+  ring_.emplace(ring::Member::Options{.self = membership.self().id,
                                       .peers = config.peers,
                                       .elements = config.parameter_count + config.buffer_count,
                                       .first = resume.step.next(),
                                       .life = life});
 }
 
-void Agreement::link_up(const base::PeerId& peer, base::Time now, Outbox& out) {
-  if (ring_) handle(ring::Member::LinkUp{peer}, now, out);
-  if (has_links()) handle(exchange::NeighbourUp{peer}, now, out);
+void Agreement::handle(Event event, base::Time now, Outbox& out) {
+  std::visit(
+      [&](auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, LinkUp>) {
+          if (ring_) to_ring(ring::Member::LinkUp{value.peer}, now, out);
+          if (has_links()) to_exchange(exchange::NeighbourUp{value.peer}, now, out);
+        } else if constexpr (std::is_same_v<T, LinkDown>) {
+          const bool for_good = membership::is_for_good(value.reason);
+          if (has_links()) to_exchange(exchange::NeighbourDown{value.peer, for_good}, now, out);
+          if (ring_) to_ring(ring::Member::LinkDown{value.peer, value.reason}, now, out);
+        } else if constexpr (std::is_same_v<T, Received>) {
+          std::visit(
+              [&](auto& message) {
+                using M = std::decay_t<decltype(message)>;
+                if constexpr (std::is_same_v<M, wire::Reduce> ||
+                              std::is_same_v<M, wire::ReduceReceived>) {
+                  to_ring(ring::Member::Received{value.peer, std::move(message)}, now, out);
+                } else {
+                  to_exchange(exchange::Received{value.peer, std::move(message), value.took}, now,
+                              out);
+                }
+              },
+              value.message);
+        } else if constexpr (std::is_same_v<T, Contribution>) {
+          to_ring(ring::Member::Ready{value.step.value_or(ring_->step()), value.samples,
+                                      std::move(value.values)},
+                  now, out);
+        } else if constexpr (std::is_same_v<T, MembersChanged>) {
+          for (const base::PeerId& peer : lost_companions(ring_, membership_)) {
+            to_ring(ring::Member::HeldLost{peer}, now, out);
+            if (std::ranges::any_of(out, is_end)) return;
+          }
+        } else if constexpr (std::is_same_v<T, exchange::Outcome>) {
+          to_exchange(exchange::event_of(std::move(value)), now, out);
+        } else {
+          to_exchange(value, now, out);
+        }
+      },
+      event);
 }
 
-void Agreement::link_down(const base::PeerId& peer, membership::LossReason reason, base::Time now,
-                          Outbox& out) {
-  if (has_links()) {
-    handle(exchange::NeighbourDown{peer, membership::is_for_good(reason)}, now, out);
+void Agreement::to_exchange(exchange::Event event, base::Time now, Outbox& out) {
+  exchange::Outbox actions;
+  exchange_.handle(std::move(event), now, actions);
+  take(actions, out);
+}
+
+void Agreement::to_ring(ring::Member::Event event, base::Time now, Outbox& out) {
+  std::vector<ring::Member::Action> actions;
+  ring_->handle(std::move(event), now, actions);
+  take(actions, out);
+}
+
+void Agreement::take(exchange::Outbox& actions, Outbox& out) {
+  if (!has_links()) return;  // whoever sends deltas to this peer gets no answer
+  if (exchange_.open_links() > 0) drift_ = exchange_.drift();
+  const auto is_last = [](const exchange::Action& action) {
+    if (std::holds_alternative<NoRoom>(action)) return 2;
+    return std::holds_alternative<Misbehaved>(action) ? 1 : 0;
+  };
+  std::ranges::stable_sort(actions, {}, is_last);
+  for (exchange::Action& action : actions) {
+    std::visit(
+        [&](auto& value) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, exchange::Run>) {
+            out.emplace_back(Run{std::move(value.job)});
+          } else {
+            out.emplace_back(std::move(value));
+          }
+        },
+        action);
   }
-  if (ring_) handle(ring::Member::LinkDown{peer, reason}, now, out);
 }
 
-void Agreement::handle(exchange::Event event, base::Time now, Outbox& out) {
-  exchange_.handle(std::move(event), now, out.exchange);
-}
-
-void Agreement::handle(ring::Member::Event event, base::Time now, Outbox& out) {
-  ring_->handle(std::move(event), now, out.ring);
+void Agreement::take(std::vector<ring::Member::Action>& actions, Outbox& out) {
+  using ring::Member;
+  for (Member::Action& action : actions) {
+    std::visit(
+        [&](auto& value) {
+          using T = std::decay_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, Member::Made>) {
+            if (!has_rounds()) return;
+            out.emplace_back(Run{AnchorJob{static_cast<float>(config_.exchange.outer_lr),
+                                           static_cast<float>(config_.exchange.outer_momentum)}});
+          } else if constexpr (std::is_same_v<T, Member::Send>) {
+            out.emplace_back(Send{value.peer, std::move(value.message)});
+          } else if constexpr (std::is_same_v<T, Member::Averaged>) {
+            if (has_rounds()) {
+              out.emplace_back(Run{OuterStepJob{std::move(value.mean)}});
+            } else {
+              out.emplace_back(Run{ApplyJob{std::move(value.mean), learning_rate_}});
+            }
+            if (value.save) out.emplace_back(SaveTogether{});
+          } else if constexpr (std::is_same_v<T, Member::Misbehaved>) {
+            out.emplace_back(Misbehaved{value.peer, std::move(value.text)});
+          } else if constexpr (std::is_same_v<T, Member::Served>) {
+            out.emplace_back(Served{});
+          } else if constexpr (std::is_same_v<T, Member::Broken>) {
+            out.emplace_back(
+                Broken{end_by(dead_companion(ring_, membership_).value_or(value.text))});
+          } else {
+            out.emplace_back(Failed{std::move(value.error)});
+          }
+        },
+        action);
+  }
 }
 
 std::optional<base::Time> Agreement::next_deadline() const {
@@ -65,8 +192,16 @@ std::optional<base::Time> Agreement::next_deadline() const {
 }
 
 void Agreement::expire(base::Time now, Outbox& out) {
-  if (is_over(exchange_.next_deadline(), now)) exchange_.expire(now, out.exchange);
-  if (ring_ && is_over(ring_->next_deadline(), now)) ring_->expire(now, out.ring);
+  if (is_over(exchange_.next_deadline(), now)) {
+    exchange::Outbox actions;
+    exchange_.expire(now, actions);
+    take(actions, out);
+  }
+  if (ring_ && is_over(ring_->next_deadline(), now)) {
+    std::vector<ring::Member::Action> actions;
+    ring_->expire(now, actions);
+    take(actions, out);
+  }
 }
 
 void Agreement::finish() noexcept {
@@ -80,6 +215,20 @@ void Agreement::wish_to_leave() noexcept {
 bool Agreement::saves_together() noexcept {
   if (is_needed()) ring_->wish_to_save();
   return is_needed();
+}
+
+Job Agreement::begin_step(float learning_rate, double part) {
+  learning_rate_ = learning_rate;
+  if (mode_ == Mode::allreduce) return GradientJob{};
+  return StepJob{static_cast<float>(learning_rate * part)};
+}
+
+std::optional<Job> Agreement::begin_average(bool over) {
+  const bool complete = round_steps_ >= config_.exchange.every || (over && round_steps_ > 0);
+  if (!has_rounds() || averaging_ || !complete) return std::nullopt;
+  averaging_ = true;
+  round_steps_ = 0;
+  return OuterGradientJob{};
 }
 
 bool Agreement::may_start(std::size_t neighbours, std::size_t enough, bool waits, bool over) const {
@@ -99,8 +248,12 @@ bool Agreement::may_step(bool leaves, bool under_way) const {
   return !leaves && !exchange_.adopting();
 }
 
-std::vector<base::PeerId> Agreement::companions() const {
-  return ring_ && ring_->is_made() ? ring_->others() : std::vector<base::PeerId>{};
+base::Error Agreement::end_by(const std::string& what) const {
+  return {
+      base::ErrorCode::network,
+      fmt::format("{}: exchange.mode = \"{}\" cannot go on without it; start all again to go on "
+                  "from their last common checkpoint, or use \"tracked\"",
+                  what, base::name_of(mode_, exchange::kModeNames))};
 }
 
 void Agreement::add_bounds(std::size_t neighbours, base::Bounds& out) const {

@@ -1,32 +1,13 @@
 #include "peer/core.hpp"
 
-#include <type_traits>
 #include <utility>
 
-#include "base/simulated.hpp"
+#include "base/overloaded.hpp"
 
 namespace starling::peer {
 
 using base::Notice;
-using base::Severity;
-
-const char* to_string(Phase phase) noexcept {
-  switch (phase) {
-    case Phase::waiting:
-      return "waiting";
-    case Phase::training:
-      return "training";
-    case Phase::settling:
-      return "settling";
-    case Phase::finishing:
-      return "finishing";
-    case Phase::done:
-      return "done";
-    case Phase::relaying:
-      return "relaying";
-  }
-  return "unknown";
-}
+using base::Overloaded;
 
 namespace {
 
@@ -50,319 +31,229 @@ class Table final : public reach::Members {
   const membership::Core& membership_;
 };
 
-bool is_due(const std::optional<base::Time>& deadline, base::Time now) {
-  return deadline && *deadline <= now;
-}
-
 }  // namespace
 
 Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, const Resume& resume,
            membership::Signer& signer, base::Rng rng)
     : known_(config.membership.join, resume.addresses),
       config_(completed(std::move(config), known_)),
-      self_(std::move(self)),
-      shards_(shards),
-      membership_(config_.membership, self_, signer, rng.fork()),
-      agreement_(config_, self_.id, resume, rng),
-      reach_(config_.relay, self_.id, self_.addresses, config_.secure, rng.fork()),
-      addresses_(self_.addresses),
-      knows_run_(self_.has_replica),
-      share_{.batch = config_.train.batch},
-      pace_(config_.step_interval, config_.train.batch),
-      phase_(self_.has_replica ? Phase::waiting : Phase::relaying),
-      step_(resume.step),
-      samples_(SIM_BUG(samples_forgotten) ? 0 : resume.samples),
-      progress_(resume.progress) {
+      addresses_(self.addresses),
+      membership_(config_.membership, std::move(self), signer, rng.fork()),
+      agreement_(config_, membership_, resume, rng),
+      reach_(config_.relay, membership_.self().id, addresses_, config_.secure, rng.fork()),
+      links_({.config = config_,
+              .reach = reach_,
+              .agreement = agreement_,
+              .neighbours = neighbours_,
+              .membership = membership_,
+              .known = known_,
+              .whole = *this}),
+      training_(config_, shards, membership_, agreement_, resume),
+      saving_(config_, membership_, training_, agreement_, known_),
+      lifecycle_({.config = config_,
+                  .neighbours = neighbours_,
+                  .reach = reach_,
+                  .membership = membership_,
+                  .agreement = agreement_,
+                  .training = training_,
+                  .saving = saving_,
+                  .whole = *this}) {
   membership_.progress().restore(resume.counters);
 }
 
 void Core::handle(Event event, base::Time now, Outbox& out) {
-  if (phase_ == Phase::done) return;
-  std::visit([&](auto& value) { on(value, now, out); }, event);
-  if (stay_until_) end_if_finished(now, out);
+  if (phase() == Phase::done) return;
+  std::visit(Overloaded{[&](Start&) {
+                          lifecycle_.start(now);
+                          expire_membership(now, out);
+                          lifecycle_.start_if_ready(now, out);
+                        },
+                        [&](Found& found) { to_membership(std::move(found), now, out); },
+                        [&](Moved& moved) {
+                          addresses_ = std::move(moved.addresses);
+                          to_reach(reach::Moved{addresses_}, now, out);
+                        },
+                        [&](CircuitEnded& ended) { to_reach(ended, now, out); },
+                        [&](Outcome& outcome) { take(outcome, now, out); },
+                        [&](Leave&) { lifecycle_.leave(now, out); },
+                        [&](Checkpoint&) {
+                          if (phase() != Phase::relaying) saving_.save_if_idle(out);
+                        },
+                        [&](auto& of_link) { links_.on(of_link, now, out); }},
+             event);
+  lifecycle_.end_stay_if_over(now, out);
 }
 
-void Core::expire(base::Time now, Outbox& out) {
-  if (phase_ == Phase::done) return;
-  expire_parts(now, out);
-  if (phase_ == Phase::done) return;
-  if (phase_ == Phase::waiting && is_due(wait_until_, now)) end_wait(now, out);
-  close_silent_links(now, out);
-  if (is_due(relays_until_, now)) return end({EndReason::done, {}}, now, out);
-  if (is_due(alone_until_, now)) end_if_alone(now, out);
-  if (stay_until_) end_if_finished(now, out);
-  if (phase_ == Phase::done) return;
-  if (waits_for_step() && is_due(pace_.next(), now)) next_steps(now, out);
-  if (is_due(checkpoint_at_, now)) {
-    checkpoint_at_ = now + config_.checkpoint_every;
-    save_if_idle(out);
-  }
-  if (is_due(report_at_, now)) {
-    report_at_ = now + kReportEvery;
-    out.push_back(Report{});
-  }
-}
-
-void Core::expire_parts(base::Time now, Outbox& out) {
-  if (is_due(membership_.next_deadline(), now)) {
-    membership::Outbox actions;
-    membership_.expire(now, actions);
-    take_membership(actions, now, out);
-    if (phase_ == Phase::done) return;
-  }
-  if (is_due(reach_.next_deadline(), now)) {
-    reach::Outbox actions;
-    reach_.expire(Table(membership_), now, actions);
-    take_reach(actions, now, out);
-    if (phase_ == Phase::done) return;
-  }
-  if (is_due(agreement_.next_deadline(), now)) {
-    Agreement::Outbox actions;
-    agreement_.expire(now, actions);
-    take_agreement(actions, now, out);
-  }
-}
-
-// The next checkpoint may never come.
-void Core::remember_changes(base::Time now, Outbox& out) {
-  if (is_relay()) return;  // another run may be the next
-  if (known_.may_have_moved(membership_.table().hash(), now)) remember_others(out);
-}
-
-void Core::remember_others(Outbox& out) {
-  if (auto addresses = known_.remember(membership_.addresses_of_others())) {
-    out.push_back(Remember{std::move(*addresses)});
-  }
-}
-
-void Core::on(Start&, base::Time now, Outbox& out) {
-  started_ = true;
-  wait_until_ = now + config_.membership.wait_timeout;
-  if (config_.require_peers > base::Duration{}) alone_until_ = now + config_.require_peers;
-  publish(now);
-  update_progress(now);
-  membership::Outbox actions;
-  membership_.expire(now, actions);
-  take_membership(actions, now, out);
-  start_if_ready(now, out);
-}
-
-void Core::on(Outcome& event, base::Time now, Outbox& out) {
-  std::visit([&](auto& outcome) { on_outcome(outcome, now, out); }, event);
-}
-
-void Core::on_outcome(Notice& said, base::Time, Outbox& out) { out.push_back(std::move(said)); }
-
-void Core::on_outcome(Failed& failed, base::Time now, Outbox& out) {
-  end({EndReason::failed, std::move(failed.error)}, now, out);
-}
-
-void Core::on_outcome(exchange::Outcome& outcome, base::Time now, Outbox& out) {
-  to_exchange(exchange::event_of(std::move(outcome)), now, out);
-}
+// --- to the parts ---
 
 void Core::to_membership(membership::Event event, base::Time now, Outbox& out) {
   membership::Outbox actions;
   membership_.handle(std::move(event), now, actions);
-  take_membership(actions, now, out);
+  take(actions, now, out);
 }
 
 void Core::to_reach(const reach::Event& event, base::Time now, Outbox& out) {
   reach::Outbox actions;
   reach_.handle(event, Table(membership_), now, actions);
-  take_reach(actions, now, out);
+  take(actions, now, out);
 }
 
-void Core::to_exchange(exchange::Event event, base::Time now, Outbox& out) {
+void Core::to_agreement(Agreement::Event event, base::Time now, Outbox& out) {
   Agreement::Outbox actions;
   agreement_.handle(std::move(event), now, actions);
-  take_agreement(actions, now, out);
+  take(actions, now, out);
 }
 
-void Core::to_ring(ring::Member::Event event, base::Time now, Outbox& out) {
-  Agreement::Outbox actions;
-  agreement_.handle(std::move(event), now, actions);
-  take_agreement(actions, now, out);
-}
-
-void Core::take_agreement(Agreement::Outbox& actions, base::Time now, Outbox& out) {
-  if (agreement_.goes_in_step()) {
-    take_ring(actions.ring, now, out);
-  } else if (agreement_.has_links()) {
-    take_exchange(actions.exchange, now, out);
-  }
-}
-
-void Core::take_membership(membership::Outbox& actions, base::Time now, Outbox& out) {
-  for (membership::Action& action : actions) {
-    if (phase_ == Phase::done) return;  // Finished is the last action
-    std::visit([&](auto& value) { perform(value, now, out); }, action);
-  }
-  if (phase_ != Phase::done) remember_changes(now, out);
-}
-
-void Core::perform(membership::Dial& dial, base::Time now, Outbox& out) {
-  to_reach(reach::Want{std::move(dial.address), dial.peer}, now, out);
-}
-
-void Core::take_reach(reach::Outbox& actions, base::Time now, Outbox& out) {
-  for (reach::Action& action : actions) {
-    if (phase_ == Phase::done) return;  // Finished is the last action
-    std::visit([&](auto& value) { perform(value, now, out); }, action);
-  }
-}
-
-void Core::perform(reach::Dial& dial, base::Time, Outbox& out) { out.push_back(std::move(dial)); }
-
-void Core::perform(reach::Send& send, base::Time, Outbox& out) {
-  out.push_back(Send{send.link, std::move(send.message)});
-}
-
-void Core::perform(const reach::OpenCircuit& open, base::Time, Outbox& out) { out.push_back(open); }
-
-void Core::perform(const reach::Relay& relay, base::Time, Outbox& out) { out.push_back(relay); }
-
-void Core::perform(const reach::EndCircuit& end, base::Time, Outbox& out) { out.push_back(end); }
-
-void Core::perform(const reach::Hold& hold, base::Time now, Outbox& out) {
-  to_membership(membership::Hold{hold.link, hold.on}, now, out);
-}
-
-// The outer address comes first: it is the one that most members can use.
-void Core::perform(const reach::Tell& tell, base::Time now, Outbox& out) {
-  std::vector<std::string> addresses = addresses_;
-  if (!tell.outer.empty()) {
-    std::erase(addresses, tell.outer);
-    addresses.insert(addresses.begin(), tell.outer);
-    if (addresses.size() > wire::kAddressesMax) addresses.resize(wire::kAddressesMax);
-  }
-  to_membership(membership::Moved{std::move(addresses), tell.reach}, now, out);
-}
-
-void Core::perform(reach::Failed& failed, base::Time now, Outbox& out) {
-  to_membership(membership::DialFailed{std::move(failed.address), std::move(failed.text),
-                                       failed.own, failed.no_route},
-                now, out);
-}
-
-void Core::perform(membership::Send& send, base::Time, Outbox& out) {
-  out.push_back(std::move(send));
-}
-
-void Core::perform(const membership::Close& close, base::Time, Outbox& out) {
-  out.push_back(Send{close.link, wire::Bye{close.reason, {}}});
-  out.push_back(Close{close.link});
-}
-
-void Core::perform(const membership::MembersChanged&, base::Time now, Outbox& out) {
-  members_changed_ = true;
-  look_for_companions(now, out);
-  if (phase_ == Phase::settling) tell_company(now, out);
-}
-
-void Core::perform(Notice& said, base::Time, Outbox& out) { out.push_back(std::move(said)); }
-
-void Core::take_exchange(exchange::Outbox& actions, base::Time now, Outbox& out) {
-  if (exchange().open_links() > 0) drift_ = exchange().drift();
-  std::vector<exchange::Misbehaved> banned;
-  std::vector<exchange::NoRoom> without_room;
-  for (exchange::Action& action : actions) {
-    if (phase_ == Phase::done) return;  // Finished is the last action
-    std::visit(
-        [&](auto& value) {
-          using T = std::decay_t<decltype(value)>;
-          if constexpr (std::is_same_v<T, exchange::Send>) {
-            send_to(value.peer, std::move(value.message), out);
-          } else if constexpr (std::is_same_v<T, exchange::Run>) {
-            out.push_back(Run{std::move(value.job)});
-          } else if constexpr (std::is_same_v<T, exchange::Misbehaved>) {
-            banned.push_back(std::move(value));
-          } else if constexpr (std::is_same_v<T, exchange::NoRoom>) {
-            without_room.push_back(std::move(value));
-          } else if constexpr (std::is_same_v<T, exchange::Settled>) {
-            if (value.timed_out) out.push_back(Notice{Severity::warning, "settling took too long"});
-            begin_finishing(now, out);
-          } else if constexpr (std::is_same_v<T, exchange::Failed>) {
-            end({EndReason::failed, std::move(value.error)}, now, out);
-          } else {
-            out.push_back(std::move(value));
-          }
-        },
-        action);
-  }
-  // What the exchange does about it comes behind what it has done already: jobs are run in order.
-  for (const exchange::Misbehaved& who : banned) {
-    if (phase_ == Phase::done) return;
-    misbehaved(link_of(who.peer), who.peer, who.text, now, out);
-  }
-  for (const exchange::NoRoom& who : without_room) {
-    if (phase_ == Phase::done) return;
-    no_room_for(link_of(who.peer), who.peer, who.text, now, out);
-  }
-  if (phase_ == Phase::waiting) start_if_ready(now, out);
-  if (phase_ == Phase::training && steps_outstanding_ == 0 && !SIM_BUG(steps_end))
-    next_steps(now, out);
-}
-
-void Core::take_ring(std::vector<ring::Member::Action>& actions, base::Time now, Outbox& out) {
-  for (ring::Member::Action& action : actions) {
-    if (phase_ == Phase::done) return;  // Finished is the last action
-    std::visit([&](auto& value) { perform(value, now, out); }, action);
-  }
-  if (phase_ == Phase::waiting) start_if_ready(now, out);
-}
-
-// What was heard of the swarm's progress since the last own step decides how the first link opens.
-void Core::tell_progress(base::Time now, Outbox& out) {
-  update_progress(now);
-  to_exchange(exchange::Progressed{step_, samples_, progress_}, now, out);
-}
-
-void Core::perform(const membership::NeighbourUp& up, base::Time now, Outbox& out) {
-  const base::PeerId peer = up.peer;
-  had_neighbour_ = true;
-  neighbours_[peer] = up.link;
-  if (agreement_.has_links() && exchange().open_links() == 0) tell_progress(now, out);
-  Agreement::Outbox actions;
-  agreement_.link_up(peer, now, actions);
-  take_agreement(actions, now, out);
-  if (phase_ == Phase::waiting) start_if_ready(now, out);
-}
-
-void Core::perform(const membership::NeighbourDown& down, base::Time now, Outbox& out) {
-  const auto& [peer, link, reason] = down;
-  neighbours_.erase(peer);
-  Agreement::Outbox actions;
-  agreement_.link_down(peer, reason, now, actions);
-  take_agreement(actions, now, out);
-}
-
-base::LinkId Core::link_of(const base::PeerId& peer) const {
-  const auto found = neighbours_.find(peer);
-  return found != neighbours_.end() ? found->second : base::LinkId{};
-}
-
-void Core::send_to(const base::PeerId& peer, wire::Message message, Outbox& out) {
-  const base::LinkId link = link_of(peer);
-  if (link.valid()) out.push_back(Send{link, std::move(message)});
+reach::Answered Core::answered(const std::string& address, const base::PeerId& peer, base::Time now,
+                               Outbox& out) {
+  reach::Outbox actions;
+  const reach::Answered answered = reach_.answered(address, peer, now, actions);
+  take(actions, now, out);
+  return answered;
 }
 
 void Core::end(Finished finished, base::Time now, Outbox& out) {
-  if (phase_ == Phase::done) return;
-  const bool done = phase_ == Phase::finishing || agreement_.stops();
-  phase_ = Phase::done;
-  // Ending without a word would be taken for a crash.
-  membership::Outbox farewell;
-  membership_.handle(membership::Leave{done}, now, farewell);
-  for (membership::Action& action : farewell) {
-    if (auto* send = std::get_if<membership::Send>(&action)) {
-      out.push_back(Send{send->link, std::move(send->message)});
-    } else if (const auto* close = std::get_if<membership::Close>(&action)) {
-      out.push_back(Send{close->link, wire::Bye{close->reason, {}}});
-      out.push_back(Close{close->link});
-    }
+  lifecycle_.end(std::move(finished), now, out);
+}
+
+void Core::expire_membership(base::Time now, Outbox& out) {
+  membership::Outbox actions;
+  membership_.expire(now, actions);
+  take(actions, now, out);
+}
+
+void Core::expire_reach(base::Time now, Outbox& out) {
+  reach::Outbox actions;
+  reach_.expire(Table(membership_), now, actions);
+  take(actions, now, out);
+}
+
+void Core::expire_agreement(base::Time now, Outbox& out) {
+  Agreement::Outbox actions;
+  agreement_.expire(now, actions);
+  take(actions, now, out);
+}
+
+// --- from the parts ---
+
+void Core::take(membership::Outbox& actions, base::Time now, Outbox& out) {
+  for (membership::Action& action : actions) {
+    if (phase() == Phase::done) return;  // Finished is the last action
+    std::visit(Overloaded{[&](membership::Dial& dial) {
+                            to_reach(reach::Want{std::move(dial.address), dial.peer}, now, out);
+                          },
+                          [&](membership::Close& close) {
+                            out.push_back(Send{close.link, wire::Bye{close.reason, {}}});
+                            out.push_back(Close{close.link});
+                          },
+                          [&](membership::NeighbourUp& up) { neighbour_up(up, now, out); },
+                          [&](membership::NeighbourDown& down) {
+                            neighbours_.remove(down.peer);
+                            to_agreement(Agreement::LinkDown{down.peer, down.reason}, now, out);
+                          },
+                          [&](membership::MembersChanged&) {
+                            training_.members_changed();
+                            if (agreement_.goes_in_step()) {
+                              to_agreement(Agreement::MembersChanged{}, now, out);
+                            }
+                            lifecycle_.members_changed(now, out);
+                          },
+                          [&](auto& own) { out.push_back(std::move(own)); }},
+               action);
   }
-  out.push_back(std::move(finished));
+  if (phase() != Phase::done) saving_.remember_changes(now, out);
+}
+
+// News of the swarm's progress since the last own step decides how the first link opens.
+void Core::neighbour_up(const membership::NeighbourUp& up, base::Time now, Outbox& out) {
+  neighbours_.add(up.peer, up.link);
+  if (agreement_.has_links() && exchange().open_links() == 0) {
+    training_.update_progress(now);
+    to_agreement(training_.progressed(), now, out);
+  }
+  to_agreement(Agreement::LinkUp{up.peer}, now, out);
+  lifecycle_.start_if_ready(now, out);
+}
+
+void Core::take(reach::Outbox& actions, base::Time now, Outbox& out) {
+  for (reach::Action& action : actions) {
+    if (phase() == Phase::done) return;  // Finished is the last action
+    std::visit(
+        Overloaded{
+            [&](reach::Send& send) {
+              out.push_back(Send{send.link, std::move(send.message)});
+            },
+            [&](reach::Hold& hold) {
+              to_membership(membership::Hold{hold.link, hold.on}, now, out);
+            },
+            [&](reach::Tell& tell) {
+              to_membership(membership::Moved{addresses_with(tell.outer), tell.reach}, now, out);
+            },
+            [&](reach::Failed& failed) {
+              to_membership(
+                  membership::DialFailed{std::move(failed.address), std::move(failed.text),
+                                         failed.own, failed.no_route},
+                  now, out);
+            },
+            [&](auto& own) { out.push_back(std::move(own)); }},
+        action);
+  }
+}
+
+// The outer address comes first: it is the one that most members can use.
+std::vector<std::string> Core::addresses_with(const std::string& outer) const {
+  std::vector<std::string> addresses = addresses_;
+  if (outer.empty()) return addresses;
+  std::erase(addresses, outer);
+  addresses.insert(addresses.begin(), outer);
+  if (addresses.size() > wire::kAddressesMax) addresses.resize(wire::kAddressesMax);
+  return addresses;
+}
+
+void Core::take(Agreement::Outbox& actions, base::Time now, Outbox& out) {
+  for (Agreement::Action& action : actions) {
+    if (phase() == Phase::done) return;  // Finished is the last action
+    std::visit(Overloaded{[&](Agreement::Send& send) {
+                            const base::LinkId link = neighbours_.link_of(send.peer);
+                            if (link.valid()) out.push_back(Send{link, std::move(send.message)});
+                          },
+                          [&](Run& run) { out.push_back(std::move(run)); },
+                          [&](Notice& said) { out.push_back(std::move(said)); },
+                          [&](Agreement::Misbehaved& who) { links_.on(who, now, out); },
+                          [&](Agreement::NoRoom& who) { links_.on(who, now, out); },
+                          [&](Agreement::SaveTogether&) { saving_.save_together(now, out); },
+                          [&](Agreement::Served&) { lifecycle_.end_if_over(now, out); },
+                          [&](Agreement::Failed& failed) {
+                            end({EndReason::failed, std::move(failed.error)}, now, out);
+                          },
+                          [&](auto& of_run) { lifecycle_.on(of_run, now, out); }},
+               action);
+  }
+  lifecycle_.agreement_changed(now, out);
+}
+
+void Core::take(Outcome& outcome, base::Time now, Outbox& out) {
+  std::visit(
+      Overloaded{
+          [&](GradientReady& ready) {
+            to_agreement(Agreement::Contribution{training_.so_far().samples,
+                                                 std::move(ready.gradient), ready.step},
+                         now, out);
+          },
+          [&](OuterGradient& ready) {
+            to_agreement(
+                Agreement::Contribution{training_.so_far().samples, std::move(ready.values)}, now,
+                out);
+          },
+          [&](exchange::Outcome& of_exchange) { to_agreement(std::move(of_exchange), now, out); },
+          [&](Evaluated& evaluated) { lifecycle_.end_evaluation(evaluated, now, out); },
+          [&](NotEvaluated&) { lifecycle_.end_evaluation(std::nullopt, now, out); },
+          [&](Failed& failed) {
+            end({EndReason::failed, std::move(failed.error)}, now, out);
+          },
+          [&](Notice& said) { out.push_back(std::move(said)); },
+          [&](auto& of_run) { lifecycle_.on(of_run, now, out); }},
+      outcome);
 }
 
 }  // namespace starling::peer

@@ -21,35 +21,39 @@ const char* to_string(exchange::LinkStage stage) noexcept {
 }  // namespace
 
 Status Core::status(base::Time now) const {
+  const bool is_relay = links_.run().relays();
   const exchange::LinkCounters totals = exchange().totals();
-  Status status{.id = self_.id,
-                .name = self_.name,
-                .run = config_.run,
-                .phase = phase_,
-                .steps = step_.value,
-                .samples = samples_,
-                .swarm_samples = is_relay() ? membership_.progress().total(now) : swarm_samples_,
-                .shards = share_.shards.size(),
-                .target_samples = config_.target_samples,
-                .progress = progress_,
-                .learning_rate = learning_rate_,
-                .train_loss = train_loss_,
-                .drift = drift_,
-                .exchanges = totals.exchanges,
-                .reopenings = totals.reopenings,
-                .mismatches = totals.mismatches,
-                .lost_steps = totals.lost_steps,
-                .training_since = training_since_,
-                .first_step = first_step_,
-                .last_step = last_step_,
-                .reach = reach_.reach(),
-                .outer = reach_.outer(),
-                .relayed = reach_.relayed(),
-                .relayed_bytes = reach_.relayed_bytes()};
-  if (evaluated_) {
-    if (!std::isnan(evaluated_->accuracy)) status.accuracy = evaluated_->accuracy;
-    status.loss = evaluated_->loss;
-    status.whole_test_set = evaluated_->whole;
+  const Standing& trained = training_.so_far();
+  const wire::MemberRecord& self = membership_.self();
+  Status status{
+      .id = self.id,
+      .name = self.name,
+      .run = links_.run().id(),
+      .phase = phase(),
+      .steps = trained.step.value,
+      .samples = trained.samples,
+      .swarm_samples = is_relay ? membership_.progress().total(now) : trained.swarm_samples,
+      .shards = training_.share().shards.size(),
+      .target_samples = config_.target_samples,
+      .progress = trained.progress,
+      .learning_rate = trained.learning_rate,
+      .train_loss = trained.loss,
+      .drift = agreement_.drift(),
+      .exchanges = totals.exchanges,
+      .reopenings = totals.reopenings,
+      .mismatches = totals.mismatches,
+      .lost_steps = totals.lost_steps,
+      .training_since = trained.since,
+      .first_step = trained.first_step,
+      .last_step = trained.last_step,
+      .reach = reach_.reach(),
+      .outer = reach_.outer(),
+      .relayed = reach_.relayed(),
+      .relayed_bytes = reach_.relayed_bytes()};
+  if (const auto& evaluated = training_.evaluations().latest()) {
+    if (!std::isnan(evaluated->accuracy)) status.accuracy = evaluated->accuracy;
+    status.loss = evaluated->loss;
+    status.whole_test_set = evaluated->whole;
   }
   const auto links = exchange().links();
   for (const membership::NeighbourInfo& neighbour : membership_.neighbours(now)) {
@@ -58,11 +62,11 @@ Status Core::status(base::Time now) const {
                     .state = "open",
                     .round_trip = neighbour.round_trip,
                     .heard_ago = neighbour.silence};
-    if (const auto known = links_.find(neighbour.link); known != links_.end()) {
-      link.address = known->second.address;
-      if (const auto relay = links_.find(known->second.via); relay != links_.end()) {
-        const wire::MemberRecord* record = membership_.table().find(relay->second.peer);
-        link.via = record == nullptr ? relay->second.peer.brief() : record->name;
+    if (const Links::Link* known = links_.find(neighbour.link)) {
+      link.address = known->address;
+      if (const Links::Link* relay = links_.find(known->via)) {
+        const wire::MemberRecord* record = membership_.table().find(relay->peer);
+        link.via = record == nullptr ? relay->peer.brief() : record->name;
       }
     }
     for (const exchange::LinkStatus& entry : links) {
@@ -78,12 +82,12 @@ Status Core::status(base::Time now) const {
   }
   for (wire::MemberRecord& record : membership_.members()) {
     MemberStatus member{.lost = membership_.death_reason_of(record.id),
-                        .self = record.id == self_.id};
+                        .self = record.id == status.id};
     for (LinkStatus& link : status.links) {
       if (link.peer != record.id) continue;
       link.name = record.name;
       member.neighbour = true;
-      if (is_relay() || !record.has_replica) link.state = "relay";
+      if (is_relay || !record.has_replica) link.state = "relay";
     }
     if (const auto* progress = membership_.progress().find(record.id.prefix())) {
       member.progress = *progress;
