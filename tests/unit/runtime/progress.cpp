@@ -33,7 +33,8 @@ BOOST_AUTO_TEST_CASE(who_joins_leaves_or_dies_is_named_once) {
   auto& members = watched.status.members;
   members = {member(1, "own", alive), member(2, "two", alive), member(3, "three", dead)};
   members[0].self = true;
-  BOOST_TEST(watched.at(0).find("two joined\n0.0 s 2 peers") == 0U);  // a dead member is not news
+  const std::string first = watched.at(0);
+  BOOST_TEST(first.find("two joined\n0.0 s  2 peers") == 0U, first);  // a dead member is not news
   BOOST_TEST(watched.at(2).empty());
   members[1].record.state = suspect;
   BOOST_TEST(watched.at(4).empty());
