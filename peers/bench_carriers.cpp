@@ -208,7 +208,7 @@ class Near final : public End {
     return base::fail(base::ErrorCode::network, "{}", ended_ ? *ended_ : why());
   }
 
-  base::Status send(base::Buffer frame, wire::Purpose purpose) {
+  base::Status send(base::Bytes frame, wire::Purpose purpose) {
     if (transport_->send(link_, std::move(frame), purpose)) return {};
     return base::fail(base::ErrorCode::network, "{}", ended_.value_or("the link takes no frame"));
   }
@@ -227,7 +227,7 @@ class Near final : public End {
 
   /// Half of a frame's round trip, in microseconds.
   base::Result<std::vector<double>> ping(std::size_t size, double seconds) {
-    const base::Buffer frame = wire::make_frame(kEcho, {}, base::Buffer(size));
+    const base::Bytes frame = wire::make_frame(kEcho, {}, base::Bytes(size));
     std::vector<double> latencies;
     const double begin = clock_seconds();
     for (double sent = begin; sent < begin + seconds;) {
@@ -246,15 +246,15 @@ class Near final : public End {
 
   /// GB/s, and processor seconds per GB at each end.
   base::Result<std::array<double, 3>> batch() {
-    std::vector<base::Buffer> frames;
-    const base::Buffer payload(kLarge, std::byte{7});
+    std::vector<base::Bytes> frames;
+    const base::Bytes payload(kLarge, std::byte{7});
     while (frames.size() < kBatch) frames.push_back(wire::make_frame(kAnswered, {}, payload));
     if (auto status = ask_processor(); !status) return base::fail(status.error());
     const double far = far_processor_;
     const double near = processor_seconds();
     const double begin = clock_seconds();
     const std::size_t answers = answers_ + kBatch;
-    for (base::Buffer& frame : frames) {
+    for (base::Bytes& frame : frames) {
       if (auto status = send(std::move(frame), wire::Purpose::delta); !status) {
         return base::fail(status.error());
       }

@@ -46,7 +46,7 @@ struct Kind {
 const Kind kKinds[] = {
     {"", {}},
     {" bf16", {.mirror = MirrorType::bfloat16}},
-    {" momentum", {.momentum = 0.9F, .ahead = 0.1F}},
+    {" momentum", {.momentum = 0.9F, .momentum_step = 0.1F}},
 };
 
 constexpr std::size_t kSizes[] = {10'000'000, 100'000'000};
@@ -55,7 +55,7 @@ constexpr std::uint8_t kLinks = 3;
 constexpr std::size_t kTurnsMin = 5;
 
 /// One for each link.
-using Payloads = std::array<base::Buffer, kLinks>;
+using Payloads = std::array<base::Bytes, kLinks>;
 
 double seconds_on(clockid_t clock) {
   timespec time;
@@ -194,14 +194,14 @@ class BenchReplica {
 };
 
 void encode(exchange::Replica& replica, std::uint8_t link, const delta::Options& options,
-            base::Buffer& out) {
+            base::Bytes& out) {
   const auto stats = replica.encode(neighbour(link), options, out);
   ASSERT(stats.has_value());
 }
 
 // As in a peer: it has written its own payloads, checks and decodes the received ones, one per
 // link, then commits the links in one pass.
-void commit(exchange::Replica& replica, const Payloads& own, const base::Buffer& their,
+void commit(exchange::Replica& replica, const Payloads& own, const base::Bytes& their,
             std::uint8_t links) {
   for (std::uint8_t k = 0; k < links; ++k) {
     const auto status =
@@ -289,7 +289,7 @@ base::Status bench_size(std::size_t n, const Kind& kind, const BenchOptions& opt
   }
   if (auto opened = subject.open_links(); !opened) return opened;
   exchange::Replica& replica = subject.replica();
-  base::Buffer payload;  // of the last measured encode
+  base::Bytes payload;  // of the last measured encode
   Payloads own;
   std::vector<CodecFigure> figures{reference_figure(subject, size_name(n) + kind.name, on_gpu)};
   for (std::size_t i = 0; i < std::size(kDensities); ++i) {

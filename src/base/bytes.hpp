@@ -8,7 +8,7 @@
 
 namespace starling::base {
 
-using Buffer = std::vector<std::byte>;
+using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
 
 /// The bytes of an object or of a contiguous range of trivially copyable elements.
@@ -26,6 +26,6 @@ template <class T, std::size_t N>
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-inline void append(Buffer& to, ByteView bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }
+inline void append(Bytes& to, ByteView bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }
 
 }  // namespace starling::base

@@ -37,7 +37,7 @@ void store_little(std::span<std::byte> bytes, std::size_t at, const Value& value
 }
 
 template <Numbers Value>
-void append_little(Buffer& bytes, const Value& value) {
+void append_little(Bytes& bytes, const Value& value) {
   bytes.resize(bytes.size() + sizeof value);
   store_little(bytes, bytes.size() - sizeof value, value);
 }
@@ -53,7 +53,7 @@ template <std::unsigned_integral Number>
 }
 
 template <std::unsigned_integral Number>
-void append_big(Buffer& bytes, Number number) {
+void append_big(Bytes& bytes, Number number) {
   for (std::size_t i = sizeof number; i-- > 0;) {
     bytes.push_back(static_cast<std::byte>(number >> (8 * i) & 0xffU));
   }

@@ -122,14 +122,14 @@ std::string parent_of(const std::string& path) {
 
 }  // namespace
 
-Result<Buffer> read_file(const std::string& path, std::uint64_t bytes_max) {
+Result<Bytes> read_file(const std::string& path, std::uint64_t bytes_max) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) {
     return fail(ErrorCode::data, "{}: cannot be opened: {}", path, reason(errno));
   }
   const auto stamp = checked_stamp(file.get(), path, bytes_max);
   if (!stamp) return fail(stamp.error());
-  Buffer content(stamp->bytes);
+  Bytes content(stamp->bytes);
   std::size_t filled = 0;
   while (filled < content.size()) {
     const ssize_t got = ::read(file.get(), content.data() + filled, content.size() - filled);

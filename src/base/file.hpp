@@ -21,7 +21,7 @@ inline constexpr mode_t kNewFileMode = 0666;
 
 /// Reads a whole regular file of at most `bytes_max` bytes. Errors (ErrorCode::data) name the
 /// path and the reason. Blocks for the disk.
-[[nodiscard]] Result<Buffer> read_file(const std::string& path, std::uint64_t bytes_max);
+[[nodiscard]] Result<Bytes> read_file(const std::string& path, std::uint64_t bytes_max);
 
 /// Creates or overwrites `path` with the parts one after the other and waits until they are on
 /// disk. After an error the file may be incomplete.

@@ -154,7 +154,7 @@ base::Result<std::string> only_path(const Config& config, const std::string& fal
 
 base::Hash128 combine(std::span<const base::Hash128> hashes,
                       std::span<const std::uint64_t> numbers) {
-  base::Buffer all(hashes.size_bytes() + numbers.size_bytes());
+  base::Bytes all(hashes.size_bytes() + numbers.size_bytes());
   const auto rest = std::ranges::copy(base::bytes_of(hashes), all.begin()).out;
   std::ranges::copy(base::bytes_of(numbers), rest);
   return base::xxh3_128(all);

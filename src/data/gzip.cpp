@@ -113,7 +113,7 @@ base::Status read_exactly(Inflater& inflater, std::span<std::byte> out, const st
 
 }  // namespace
 
-base::Result<base::Buffer> unpack_idx(base::ByteView packed, const std::string& path) {
+base::Result<base::Bytes> unpack_idx(base::ByteView packed, const std::string& path) {
   Inflater inflater(packed, path);
   std::array<std::byte, kIdxHeaderBytesMax> header_bytes{};
   const std::span<std::byte> header_span(header_bytes);
@@ -136,7 +136,7 @@ base::Result<base::Buffer> unpack_idx(base::ByteView packed, const std::string& 
                 "damaged; {}",
                 path, header->values, packed.size(), kFetchAgain);
   }
-  base::Buffer unpacked(header_size + static_cast<std::size_t>(header->values));
+  base::Bytes unpacked(header_size + static_cast<std::size_t>(header->values));
   std::ranges::copy(header_span.first(header_size), unpacked.begin());
   if (auto status = read_exactly(inflater, std::span(unpacked).subspan(header_size), path);
       !status) {

@@ -10,6 +10,6 @@ namespace starling::data {
 
 /// Unpacks `packed`, the content of the file `path`. The output is bounded by the IDX header at its
 /// start; missing, damaged or left-over bytes are an error.
-[[nodiscard]] base::Result<base::Buffer> unpack_idx(base::ByteView packed, const std::string& path);
+[[nodiscard]] base::Result<base::Bytes> unpack_idx(base::ByteView packed, const std::string& path);
 
 }  // namespace starling::data

@@ -12,11 +12,11 @@ namespace starling::data {
 /// Bytes in memory or mapped from a file. They keep their place when the object is moved.
 class Storage {
  public:
-  explicit Storage(base::Buffer bytes) : bytes_(std::move(bytes)) {}
+  explicit Storage(base::Bytes bytes) : bytes_(std::move(bytes)) {}
   explicit Storage(base::MappedFile file) : bytes_(std::move(file)) {}
 
   [[nodiscard]] base::ByteView view() const noexcept {
-    if (const auto* buffer = std::get_if<base::Buffer>(&bytes_)) return *buffer;
+    if (const auto* buffer = std::get_if<base::Bytes>(&bytes_)) return *buffer;
     return std::get<base::MappedFile>(bytes_).view();
   }
 
@@ -27,12 +27,12 @@ class Storage {
 
   /// Bytes in memory, not in a file.
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
-    const auto* buffer = std::get_if<base::Buffer>(&bytes_);
+    const auto* buffer = std::get_if<base::Bytes>(&bytes_);
     return buffer == nullptr ? 0 : buffer->size();
   }
 
  private:
-  std::variant<base::Buffer, base::MappedFile> bytes_;
+  std::variant<base::Bytes, base::MappedFile> bytes_;
 };
 
 }  // namespace starling::data

@@ -147,7 +147,7 @@ base::Result<std::vector<std::string>> list_token_files(std::span<const std::str
 
 TokenFile encode_text(std::span<const base::ByteView> parts, const Vocabulary& vocabulary) {
   TokenFileHeader header = header_for(vocabulary);
-  base::Buffer content(sizeof header);
+  base::Bytes content(sizeof header);
   Encoder encoder(vocabulary);
   std::vector<std::int32_t> tokens;
   for (const base::ByteView part : parts) {

@@ -70,7 +70,7 @@ std::size_t count_for(double density, std::size_t n) {
   return std::clamp(count, std::size_t{1}, n);
 }
 
-base::Status encode(const Difference& difference, const Options& options, base::Buffer& out,
+base::Status encode(const Difference& difference, const Options& options, base::Bytes& out,
                     HostDelta& coded) {
   DifferenceSource source;
   source.read(difference);
@@ -78,8 +78,8 @@ base::Status encode(const Difference& difference, const Options& options, base::
   return encode(source, options, scratch, out, coded);
 }
 
-base::Status encode(DeltaSource& source, const Options& options, Scratch& scratch,
-                    base::Buffer& out, Delta& coded) {
+base::Status encode(DeltaSource& source, const Options& options, Scratch& scratch, base::Bytes& out,
+                    Delta& coded) {
   const std::size_t n = source.size();
   ASSERT(n >= 1 && n <= kElementsMax);
   ASSERT(format::is_bits(options.bits));

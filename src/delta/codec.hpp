@@ -32,9 +32,9 @@ struct Scratch {
 /// the result that decode() reads from `out`. Errors: diverged, if the difference is not finite or
 /// beyond kMagnitudeMax; or an error of the source. Then `out` is left empty.
 [[nodiscard]] base::Status encode(DeltaSource& source, const Options& options, Scratch& scratch,
-                                  base::Buffer& out, Delta& coded);
+                                  base::Bytes& out, Delta& coded);
 [[nodiscard]] base::Status encode(const Difference& difference, const Options& options,
-                                  base::Buffer& out, HostDelta& coded);
+                                  base::Bytes& out, HostDelta& coded);
 
 /// Checks untrusted bytes, a sparse payload for a replica of n elements, completely except for the
 /// indices. Work: a look at scales and starts. Error (protocol): says what is wrong.

@@ -83,8 +83,7 @@ class DeltaSource {
   [[nodiscard]] virtual base::Result<Choice> choose(const Choosing& which,
                                                     std::span<std::uint32_t> gaps) = 0;
   /// Appends the sections of the chosen elements to `out`; `coded` becomes their decoded form.
-  [[nodiscard]] virtual base::Status code(const Coding& coding, base::Buffer& out,
-                                          Delta& coded) = 0;
+  [[nodiscard]] virtual base::Status code(const Coding& coding, base::Bytes& out, Delta& coded) = 0;
 };
 
 }  // namespace starling::delta

@@ -62,7 +62,7 @@ base::Status check_dense(const Shape& shape) {
 
 }  // namespace
 
-base::Status encode_dense(const Difference& difference, base::Buffer& out) {
+base::Status encode_dense(const Difference& difference, base::Bytes& out) {
   const std::size_t n = difference.size();
   ASSERT(n >= 1 && n <= kElementsMax);
   out.clear();

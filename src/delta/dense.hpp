@@ -11,7 +11,7 @@ namespace starling::delta {
 
 /// Writes the whole difference to `out` (replaced): a keyframe.
 /// Error (diverged): it is not finite or beyond kMagnitudeMax; `out` is left empty.
-[[nodiscard]] base::Status encode_dense(const Difference& difference, base::Buffer& out);
+[[nodiscard]] base::Status encode_dense(const Difference& difference, base::Bytes& out);
 
 /// Checks an untrusted dense payload for a replica of origin.size() elements, and writes out =
 /// origin + float(level) * scale, in single float32 operations. Error (protocol): the payload is

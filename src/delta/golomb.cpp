@@ -176,8 +176,7 @@ std::uint32_t golomb_parameter(std::span<const std::uint32_t> gaps, std::size_t 
   return best;
 }
 
-void golomb_encode(std::span<const std::uint32_t> indices, const Coding& coding,
-                   base::Buffer& out) {
+void golomb_encode(std::span<const std::uint32_t> indices, const Coding& coding, base::Bytes& out) {
   if (indices.empty()) return;
   ASSERT(coding.odd % 2 == 1 && coding.odd <= 7 && coding.shift <= kGolombMax / 4);
   // Quotients add up to no more than that of the last index; put() writes eight bytes at a time.

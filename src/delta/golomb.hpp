@@ -25,7 +25,7 @@ namespace starling::delta {
 
 /// Appends starts and codes of `indices` (strictly rising) to `out`: for randomly placed indices
 /// within 1% of their entropy at densities of 0.1% to 10%.
-void golomb_encode(std::span<const std::uint32_t> indices, const Coding& coding, base::Buffer& out);
+void golomb_encode(std::span<const std::uint32_t> indices, const Coding& coding, base::Bytes& out);
 
 /// Whether starts rise and end within `bytes` bytes of codes.
 [[nodiscard]] bool starts_are_sound(base::ByteView starts, std::size_t bytes) noexcept;

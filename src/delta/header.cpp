@@ -43,7 +43,7 @@ base::Status check_fields(const Shape& shape, std::size_t n) {
 
 std::string_view name_of(Kind kind) noexcept { return kind == Kind::dense ? "dense" : "sparse"; }
 
-void write_header(const Shape& shape, base::Buffer& out) {
+void write_header(const Shape& shape, base::Bytes& out) {
   ASSERT(shape.n <= kElementsMax && shape.count <= shape.n && shape.block <= kBlockMax);
   ASSERT(is_bits(shape.bits) && shape.golomb <= kGolombMax);
   const std::size_t begin = out.size();

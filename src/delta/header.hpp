@@ -31,7 +31,7 @@ struct Shape {
 [[nodiscard]] std::string_view name_of(Kind kind) noexcept;
 
 /// Appends the header; the views are not used.
-void write_header(const Shape& shape, base::Buffer& out);
+void write_header(const Shape& shape, base::Bytes& out);
 
 /// Reads the header of untrusted bytes for a replica of `n` elements and finds the sections. Their
 /// lengths agree with the header and use up the payload; their content is not checked. Error

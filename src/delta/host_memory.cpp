@@ -162,7 +162,7 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
       }
       if (at.momentum != nullptr) {
         passes::carry_on(at.momentum + begin, before.data(), mine, theirs, y, step.momentum,
-                         step.ahead, step.part, n);
+                         step.momentum_step, step.degree_inverse, n);
       }
       if (mirror_type_ == MirrorType::float32) {
         passes::average(y, mine, theirs, step.w, step.moves_mirrors, n);

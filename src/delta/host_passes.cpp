@@ -31,16 +31,17 @@ STARLING_CLONES void add(const float* __restrict y, const float* __restrict r, f
 
 STARLING_CLONES void carry_on(float* __restrict v, const float* __restrict before,
                               float* __restrict mine, float* __restrict theirs, float* __restrict y,
-                              float momentum, float ahead, float part, std::size_t n) {
+                              float momentum, float momentum_step, float degree_inverse,
+                              std::size_t n) {
   for (std::size_t strip = 0; strip < n; strip += kStrip) {
     ask(strip, v, y);
     const std::size_t end = std::min(strip + kStrip, n);
     for (std::size_t i = strip; i < end; ++i) {
       v[i] = base::unless_faded(momentum * v[i] + 0.5F * (mine[i] + theirs[i] - before[i]));
-      const float p = ahead * v[i];
+      const float p = momentum_step * v[i];
       mine[i] += p;
       theirs[i] += p;
-      y[i] += part * p;
+      y[i] += degree_inverse * p;
     }
   }
 }

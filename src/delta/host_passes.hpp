@@ -19,9 +19,9 @@ inline constexpr std::size_t kBlock = 1024;
 void add(const float* y, const float* r, float* x, std::size_t n);
 
 /// v = momentum v + (mine + theirs - before) / 2, or 0 where that has faded (base/faded.hpp);
-/// p = ahead v; mine += p; theirs += p; y += part p
+/// p = momentum_step v; mine += p; theirs += p; y += degree_inverse p
 void carry_on(float* v, const float* before, float* mine, float* theirs, float* y, float momentum,
-              float ahead, float part, std::size_t n);
+              float momentum_step, float degree_inverse, std::size_t n);
 
 /// d = w (theirs - mine); y += d; where mirrors move, mine += d and theirs -= d
 void average(float* y, float* mine, float* theirs, float w, bool moves_mirrors, std::size_t n);

@@ -36,8 +36,8 @@ class ReplicaMemory {
 
   /// One exchange of a link, checked. For each element, in single float32 operations:
   ///   before = mine + theirs    mine += own    theirs += their
-  ///   with momentum, v = momentum v + (mine + theirs - before) / 2    p = ahead v
-  ///     mine += p    theirs += p    y += part p
+  ///   with momentum, v = momentum v + (mine + theirs - before) / 2    p = momentum_step v
+  ///     mine += p    theirs += p    y += degree_inverse p
   ///   d = w (theirs - mine)    y += d    and if the mirrors move, mine += d and theirs -= d
   /// v belongs to `mine`, in float32, and is 0 at first. `momentum` is 0 in all of its commits, or
   /// in none. Mirrors in bfloat16 are rounded once, at the end, by draws (base/bfloat16.hpp) of
@@ -50,9 +50,9 @@ class ReplicaMemory {
     float w = 0;
     bool moves_mirrors = true;
     std::uint32_t draw = 0;
-    float momentum = 0;  ///< 0 to below 1
-    float ahead = 0;     ///< 0 or more
-    float part = 0;
+    float momentum = 0;       ///< 0 to below 1
+    float momentum_step = 0;  ///< 0 or more
+    float degree_inverse = 0;
   };
 
   /// How much of a difference is held back, and how much of the part held back before stays.

@@ -196,7 +196,7 @@ void DifferenceSource::choose_all(Cut cut, std::size_t count) {
   });
 }
 
-base::Status DifferenceSource::code(const Coding& coding, base::Buffer& out, Delta& coded) {
+base::Status DifferenceSource::code(const Coding& coding, base::Bytes& out, Delta& coded) {
   golomb_encode(chosen_.indices, coding, out);
   const std::size_t scales_at = out.size();
   scales_.resize(blocks_of(chosen_.size(), coding.block));

@@ -38,7 +38,7 @@ class DifferenceSource final : public DeltaSource {
   std::size_t size() const noexcept override { return difference_.size(); }
   base::Result<Choice> choose(const Choosing& which, std::span<std::uint32_t> gaps) override;
   /// `coded` is a HostDelta.
-  base::Status code(const Coding& coding, base::Buffer& out, Delta& coded) override;
+  base::Status code(const Coding& coding, base::Bytes& out, Delta& coded) override;
 
  private:
   std::uint32_t estimate_key(std::size_t sample, std::size_t rank);

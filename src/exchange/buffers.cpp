@@ -41,7 +41,7 @@ base::Result<std::span<const float>> Buffers::take_from(std::span<const float> b
   return both.first(others);
 }
 
-base::Status Buffers::write(base::Buffer& out) const {
+base::Status Buffers::write(base::Bytes& out) const {
   if (auto status = check(values_, ErrorCode::diverged); !status) {
     return fail(status.error().in("training has diverged, lower train.lr"));
   }

@@ -38,7 +38,7 @@ class Buffers {
   [[nodiscard]] base::Result<std::span<const float>> take_from(std::span<const float> both,
                                                                base::ErrorCode code);
   /// Writes all values to `out` (replaced). diverged: one of them is out of bounds.
-  [[nodiscard]] base::Status write(base::Buffer& out) const;
+  [[nodiscard]] base::Status write(base::Bytes& out) const;
   /// The values that write() of another peer wrote. protocol: too many, too few, out of bounds.
   [[nodiscard]] base::Result<std::vector<float>> read(base::ByteView bytes) const;
 

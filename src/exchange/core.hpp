@@ -52,7 +52,7 @@ class Core {
   [[nodiscard]] bool may_adopt() const { return history_.may_adopt(); }
   /// Little of the run is in this replica: it was to take over another's, and no link was ever
   /// open.
-  [[nodiscard]] bool is_bystander() const { return history_.is_bystander(); }
+  [[nodiscard]] bool never_joined() const { return history_.never_joined(); }
   /// The swarm's progress, by what this peer knows and what neighbours have sent.
   [[nodiscard]] double known_progress() const noexcept { return history_.known_progress(); }
   /// Reports everything that can grow, of a peer with that number of neighbours, and all timers:

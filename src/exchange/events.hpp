@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/notice.hpp"
+#include "base/log_entry.hpp"
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "base/strong.hpp"
@@ -85,7 +85,7 @@ struct Failed {
   base::Error error;
 };
 
-using Action = std::variant<Send, Run, Misbehaved, NoRoom, Settled, base::Notice, Failed>;
+using Action = std::variant<Send, Run, Misbehaved, NoRoom, Settled, base::LogEntry, Failed>;
 using Outbox = std::vector<Action>;
 
 }  // namespace starling::exchange

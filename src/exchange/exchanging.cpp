@@ -176,8 +176,8 @@ void Exchanging::request_next(const PeerId& peer, Link& link, Time now, Outbox& 
 }
 
 wire::Delta Exchanging::delta_of(Encoded& event, const Link& link) const {
-  const bool agrees =
-      std::max({event.drift, event.untold, event.buffer_drift}) < options_.config.settle_drift;
+  const bool agrees = std::max({event.drift, event.mirror_error, event.buffer_drift}) <
+                      options_.config.settle_drift;
   return {.exchange = event.exchange,
           .samples = history_.samples(),
           .mirror_hash = event.mirror_hash,
@@ -241,7 +241,7 @@ void Exchanging::commit_when_ready(const PeerId& peer, Link& link, Time now, Out
                                  .own = own->payload,
                                  .their = std::move(session.received->payload),
                                  .w = 1.0F / (1.0F + degree),
-                                 .part = 1.0F / static_cast<float>(own->degree),
+                                 .degree_inverse = 1.0F / static_cast<float>(own->degree),
                                  .expected_hash = session.received->mirror_hash,
                                  .own_buffers = own->buffers,
                                  .their_buffers = std::move(session.received->buffers)}});

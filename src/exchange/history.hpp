@@ -42,7 +42,7 @@ class History {
   [[nodiscard]] bool is_fresh_restart() const;
   /// Little of the run is in this replica: it was to take over another's, and no link was ever
   /// open.
-  [[nodiscard]] bool is_bystander() const { return !had_link_ && may_adopt(); }
+  [[nodiscard]] bool never_joined() const { return !had_link_ && may_adopt(); }
 
  private:
   /// Own samples of this start, as part of the run's.

@@ -55,13 +55,13 @@ struct CommitJob {
   base::PeerId peer;
   JobTag tag = 0;
   base::ExchangeNumber exchange{};  ///< draws what bfloat16 mirrors round to
-  base::Buffer own;                 ///< what Replica::encode() wrote for this exchange
-  base::Buffer their;               ///< what came; not trusted
+  base::Bytes own;                  ///< what Replica::encode() wrote for this exchange
+  base::Bytes their;                ///< what came; not trusted
   float w = 0.0F;                   ///< step, the same at both ends; 0 < w <= 0.5
-  float part = 1.0F;  ///< of the momentum: one of this end's links, among as many as its delta says
+  float degree_inverse = 1.0F;      ///< 1 / the degree that the own delta says: of the momentum
   std::optional<std::uint64_t> expected_hash{};  ///< of the other end's mirror, as that end says
-  base::Buffer own_buffers{};                    ///< empty: the exchange carries none
-  base::Buffer their_buffers{};                  ///< not trusted; empty: the exchange carries none
+  base::Bytes own_buffers{};                     ///< empty: the exchange carries none
+  base::Bytes their_buffers{};                   ///< not trusted; empty: the exchange carries none
 };
 
 /// Write the keyframe of the replica as it is.
@@ -77,9 +77,9 @@ struct OpenJob {
   base::PeerId peer;
   JobTag tag = 0;
   OpenDecision decision = OpenDecision::fresh;
-  base::Buffer own{};
-  base::Buffer their{};
-  base::Buffer their_buffers{};
+  base::Bytes own{};
+  base::Bytes their{};
+  base::Bytes their_buffers{};
 };
 
 // These have no outcome, and do nothing to a link without mirrors, such as one whose opening
@@ -105,14 +105,14 @@ struct Encoded {
   base::ExchangeNumber exchange;
   base::Status status;   ///< diverged: the replica is not finite; no_room: x is as it was
   bool skipped = false;  ///< nothing was written
-  base::Buffer payload{};
+  base::Bytes payload{};
   double drift = 0.0;
-  double untold = 0.0;    ///< |x - mine| / |x| before the delta, in settling
-  double density = 0.0;   ///< density that was asked for, lag included
-  double lag = 1.0;       ///< steps since the last encode, in units of `every`, at least 1
-  base::StepNumber step;  ///< steps that the replica's owner had made when the job ran
+  double mirror_error = 0.0;  ///< |x - mine| / |x| before the delta, in settling
+  double density = 0.0;       ///< density that was asked for, lag included
+  double lag = 1.0;           ///< steps since the last encode, in units of `every`, at least 1
+  base::StepNumber step;      ///< steps that the replica's owner had made when the job ran
   std::optional<std::uint64_t> mirror_hash{};
-  base::Buffer buffers{};     ///< the buffers, where asked for
+  base::Bytes buffers{};      ///< the buffers, where asked for
   double buffer_drift = 0.0;  ///< distance of the buffers from the other end's, in settling
   base::Duration took{};      ///< time on the thread that owns the replica
 };
@@ -138,8 +138,8 @@ struct KeyframeMade {
   base::PeerId peer;
   JobTag tag = 0;
   base::Status status;  ///< diverged: the replica is not finite
-  base::Buffer payload{};
-  base::Buffer buffers{};  ///< the buffers, where asked for
+  base::Bytes payload{};
+  base::Bytes buffers{};  ///< the buffers, where asked for
 };
 
 struct Opened {

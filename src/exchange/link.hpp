@@ -82,8 +82,8 @@ struct Giving {
 /// OpenDecision::merge: one of the two keyframes is missing, or both.
 struct Merging {
   std::uint64_t session = 0;
-  std::variant<JobTag, base::Buffer> own{};  ///< the own keyframe, or the job that writes it
-  std::optional<base::Buffer> theirs{};
+  std::variant<JobTag, base::Bytes> own{};  ///< the own keyframe, or the job that writes it
+  std::optional<base::Bytes> theirs{};
 };
 /// OpenDecision::wait.
 struct Waiting {

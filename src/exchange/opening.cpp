@@ -176,7 +176,7 @@ void Opening::set_mirrors(Links::iterator at, std::uint64_t session, OpenJob job
 // With the own keyframe and the other end's, once both are there.
 void Opening::merge_when_ready(Links::iterator at, Outbox& out) {
   Merging& merging = *at->second.in<Merging>();
-  auto* own = std::get_if<base::Buffer>(&merging.own);
+  auto* own = std::get_if<base::Bytes>(&merging.own);
   if (own == nullptr || !merging.theirs) return;
   OpenJob job{.peer = at->first,
               .decision = OpenDecision::merge,
@@ -388,11 +388,11 @@ void Opening::expire_asking(Time now, Outbox& out) {
     }
     link.ask_after = now + ask_timeout(link);
     ++link.failed_asks;
-    out.emplace_back(
-        base::Notice{base::Severity::warning,
-                     fmt::format("{} was asked for its replica and does not give it; whoever else "
-                                 "is there is asked",
-                                 peer.brief())});
+    out.emplace_back(base::LogEntry{
+        base::Severity::warning,
+        fmt::format("{} was asked for its replica and does not give it; whoever else "
+                    "is there is asked",
+                    peer.brief())});
     links_.new_round(at, out);
   }
 }

@@ -32,12 +32,13 @@ float largest_of(std::span<const float> values) {
   return std::bit_cast<float>(delta::largest_magnitude(values.data(), values.size()));
 }
 
-// Whether the delta, and a momentum that moves no element by more than `ahead`, leave all elements
-// of the mirror finite and bounded. The step that follows moves two mirrors towards each other, so
-// it needs no check.
-bool stays_bounded(std::span<const float> mirror, const delta::Elements& delta, float ahead) {
-  const float most = kMagnitudeMax - ahead;
-  if (ahead > 0.0F && !(largest_of(mirror) <= most)) return false;
+// Whether the delta, and a momentum that moves no element by more than `momentum_step`, leave all
+// elements of the mirror finite and bounded. The step that follows moves two mirrors towards each
+// other, so it needs no check.
+bool stays_bounded(std::span<const float> mirror, const delta::Elements& delta,
+                   float momentum_step) {
+  const float most = kMagnitudeMax - momentum_step;
+  if (momentum_step > 0.0F && !(largest_of(mirror) <= most)) return false;
   for (std::size_t j = 0; j < delta.size(); ++j) {
     if (!(std::fabs(mirror[delta.indices[j]] + delta.values[j]) <= most)) return false;
   }
@@ -83,7 +84,8 @@ Replica::Replica(std::span<const float> initial, float lambda, BufferSpec buffer
   ASSERT(averaging.gamma > 0.0F && averaging.gamma <= 1.0F);
   ASSERT(averaging.mode == Mode::choco || averaging.gamma == 1.0F);
   ASSERT(averaging.momentum >= 0.0F && averaging.momentum < 1.0F);
-  ASSERT(averaging.ahead >= 0.0F && (averaging.ahead > 0.0F) == (averaging.momentum > 0.0F));
+  ASSERT(averaging.momentum_step >= 0.0F &&
+         (averaging.momentum_step > 0.0F) == (averaging.momentum > 0.0F));
   ASSERT(averaging.mode == Mode::tracked || averaging.momentum == 0.0F);
   ASSERT(averaging.mode != Mode::choco || lambda == 0.0F);
   for (float& value : initial_) {
@@ -136,11 +138,9 @@ base::Status Replica::open_fresh(const PeerId& peer) {
   return noted(add_link(peer, initial_, initial_));
 }
 
-base::Status Replica::encode_keyframe(base::Buffer& out) const {
-  return encode_from(initial_, out);
-}
+base::Status Replica::encode_keyframe(base::Bytes& out) const { return encode_from(initial_, out); }
 
-base::Status Replica::encode_from(std::span<const float> origin, base::Buffer& out) const {
+base::Status Replica::encode_from(std::span<const float> origin, base::Bytes& out) const {
   base::LargeFloats x(size());
   if (auto status = noted(memory_->read(x)); !status) return status;
   return delta::encode_dense({.base = x, .offset = {}, .mirror = origin}, out);
@@ -179,7 +179,7 @@ base::Status Replica::open_gave(const PeerId& peer, base::ByteView own_keyframe)
 }
 
 base::Result<double> Replica::encode(const PeerId& peer, const delta::Options& options,
-                                     base::Buffer& out) {
+                                     base::Bytes& out) {
   ASSERT(!staging());
   Link& link = this->link(peer);
   delta::DeltaSource& difference = memory_->difference(link.mine, next_hold(link));
@@ -197,7 +197,7 @@ double Replica::buffer_drift(const PeerId& peer) const {
 }
 
 base::Status Replica::stage(const CommitJob& job) {
-  ASSERT(job.w > 0.0F && job.w <= 0.5F && job.part > 0.0F && job.part <= 1.0F);
+  ASSERT(job.w > 0.0F && job.w <= 0.5F && job.degree_inverse > 0.0F && job.degree_inverse <= 1.0F);
   Link& link = this->link(job.peer);
   ASSERT(!link.staged);
   if (auto status = stage_delta(link, job); !status) return status;
@@ -213,7 +213,7 @@ base::Status Replica::stage(const CommitJob& job) {
   link.own_buffers = std::move(buffers[0]);
   link.their_buffers = std::move(buffers[1]);
   link.w = job.w;
-  link.part = job.part;
+  link.degree_inverse = job.degree_inverse;
   std::uint64_t state = job.exchange.value;
   link.draw = static_cast<std::uint32_t>(base::splitmix64(state));
   link.staged = true;
@@ -241,13 +241,14 @@ base::Status Replica::stage_delta(Link& link, const CommitJob& job) {
   const float largest = std::max(delta::largest_value(*own), delta::largest_value(*their));
   // Half the sum of both deltas adds to the momentum.
   link.staged_momentum_bound = averaging_.momentum * link.momentum_bound + largest;
-  const float ahead = averaging_.ahead * link.staged_momentum_bound;
-  link.staged_bound = bound_after(link.bound, largest + ahead, averaging_.mirror);
-  return link.staged_bound > kMagnitudeMax ? check_bounds(link, largest, ahead) : base::Status{};
+  const float momentum_step = averaging_.momentum_step * link.staged_momentum_bound;
+  link.staged_bound = bound_after(link.bound, largest + momentum_step, averaging_.mirror);
+  return link.staged_bound > kMagnitudeMax ? check_bounds(link, largest, momentum_step)
+                                           : base::Status{};
 }
 
 // Only where the mirrors come near the bound is each element looked at.
-base::Status Replica::check_bounds(Link& link, float largest, float ahead) const {
+base::Status Replica::check_bounds(Link& link, float largest, float momentum_step) const {
   link.bound = 0.0F;
   bool stays[2]{};
   const std::pair<MirrorId, const delta::Delta*> sides[2] = {{link.mine, &own_delta(link)},
@@ -260,9 +261,9 @@ base::Status Replica::check_bounds(Link& link, float largest, float ahead) const
       return noted(read);
     }
     link.bound = std::max(link.bound, largest_of(*values));
-    stays[side] = stays_bounded(*values, elements, ahead);
+    stays[side] = stays_bounded(*values, elements, momentum_step);
   }
-  link.staged_bound = bound_after(link.bound, largest + ahead, averaging_.mirror);
+  link.staged_bound = bound_after(link.bound, largest + momentum_step, averaging_.mirror);
   if (link.staged_bound <= kMagnitudeMax || (stays[0] && stays[1])) return {};
   if (!stays[1]) {
     return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
@@ -411,8 +412,8 @@ delta::ReplicaMemory::CommitStep Replica::step_of(const Link& link) const {
           .moves_mirrors = averaging_.mode != Mode::choco,
           .draw = link.draw,
           .momentum = averaging_.momentum,
-          .ahead = averaging_.ahead,
-          .part = link.part};
+          .momentum_step = averaging_.momentum_step,
+          .degree_inverse = link.degree_inverse};
 }
 
 void Replica::release_if_alone() {
@@ -445,7 +446,7 @@ Replica make_replica(std::span<const float> initial, const Config& config, Buffe
   }
   if (has_momentum(config)) {
     averaging.momentum = static_cast<float>(config.momentum);
-    averaging.ahead = static_cast<float>(config.momentum_gain * (1.0 - config.momentum));
+    averaging.momentum_step = static_cast<float>(config.momentum_gain * (1.0 - config.momentum));
   }
   return {initial, lambda, std::move(buffers), averaging};
 }

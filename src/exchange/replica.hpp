@@ -17,12 +17,12 @@
 //
 // A link may have a momentum, a vector v, 0 at first, that its two ends have alike. Then, before d,
 //   v  = momentum * v + (mine + theirs - what they were before the deltas) / 2
-//   p  = ahead * v         mine += p      theirs += p      x += p * part
-// with part = 1 / L: the mirrors take it that all L links of a replica move it alike, and
-// ahead = gain * (1 - momentum): what deltas moved both mirrors by, they go on with, gain times as
-// far in all, during about 1 / (1 - momentum) exchanges. It is the momentum of what the ends agree
-// on: a sum of two has the same bits at both, and d, which is not in mine + theirs, is not
-// repeated. Replicas then no longer have a sum that commits conserve.
+//   p  = momentum_step * v         mine += p      theirs += p      x += p * degree_inverse
+// with degree_inverse = 1 / L: the mirrors take it that all L links of a replica move it alike, and
+// momentum_step = gain * (1 - momentum): what deltas moved both mirrors by, they go on with, gain
+// times as far in all, during about 1 / (1 - momentum) exchanges. It is the momentum of what the
+// ends agree on: a sum of two has the same bits at both, and d, which is not in mine + theirs, is
+// not repeated. Replicas then no longer have a sum that commits conserve.
 //
 // What a delta leaves out is held back from training: when k of L open links have written one,
 //   r = (1 - k / L) r + lambda / L * sum over the k of (x - mine - delta)
@@ -68,10 +68,10 @@ enum class MirrorOf { mine, theirs };
 
 /// What a commit does: see the head of this file.
 struct Averaging {
-  Mode mode = Mode::tracked;  ///< tracked or choco; all others are as tracked
-  float gamma = 1.0F;         ///< CHOCO-SGD's consensus step size, above 0 and at most 1
-  float momentum = 0.0F;      ///< tracked: 0 to below 1
-  float ahead = 0.0F;         ///< tracked: of the momentum, that a commit moves by
+  Mode mode = Mode::tracked;   ///< tracked or choco; all others are as tracked
+  float gamma = 1.0F;          ///< CHOCO-SGD's consensus step size, above 0 and at most 1
+  float momentum = 0.0F;       ///< tracked: 0 to below 1
+  float momentum_step = 0.0F;  ///< tracked: of the momentum, that a commit moves by
   MirrorType mirror = MirrorType::float32;
 };
 
@@ -113,7 +113,7 @@ class Replica {
   /// Both ends stand at the initial parameters.
   [[nodiscard]] base::Status open_fresh(const base::PeerId& peer);
   /// Writes the keyframe of x: its difference to the initial parameters.
-  [[nodiscard]] base::Status encode_keyframe(base::Buffer& out) const;
+  [[nodiscard]] base::Status encode_keyframe(base::Bytes& out) const;
   /// Both have a history: each mirror becomes what its keyframe says.
   [[nodiscard]] base::Status open_merge(const base::PeerId& peer, base::ByteView own_keyframe,
                                         base::ByteView their_keyframe);
@@ -131,7 +131,7 @@ class Replica {
   /// Writes q = C(x - mine) to `out` (replaced), and holds back what it leaves out. Gives the
   /// drift: the distance() to theirs. diverged: x is not finite; no_room: x is as it was.
   [[nodiscard]] base::Result<double> encode(const base::PeerId& peer, const delta::Options& options,
-                                            base::Buffer& out);
+                                            base::Bytes& out);
   /// |x - a mirror of the link| / |x|, estimated from 1/32 of the elements of a large one, and from
   /// a quarter of a million at most; every call looks at others.
   [[nodiscard]] double distance(const base::PeerId& peer, MirrorOf which);
@@ -172,7 +172,7 @@ class Replica {
     bool open = true;
     bool staged = false;
     float w = 0.0F;
-    float part = 1.0F;
+    float degree_inverse = 1.0F;
     float bound = 0.0F;                  // no element of the two mirrors is larger
     float momentum_bound = 0.0F;         // no element of the link's momentum is larger
     DeltaPointer written{};              // the last own delta, until the mirror has it
@@ -196,12 +196,12 @@ class Replica {
   Link& link(const base::PeerId& peer);
   const Link& link(const base::PeerId& peer) const;
   MirrorId find_mirror(const base::PeerId& peer, MirrorOf which) const;
-  base::Status encode_from(std::span<const float> origin, base::Buffer& out) const;
+  base::Status encode_from(std::span<const float> origin, base::Bytes& out) const;
   base::Result<base::LargeFloats> read_keyframe(base::ByteView keyframe) const;
   base::Status add_link(const base::PeerId& peer, base::LargeFloats mine, base::LargeFloats theirs,
                         std::vector<float> known_buffers = {});
   base::Status stage_delta(Link& link, const CommitJob& job);
-  base::Status check_bounds(Link& link, float largest, float ahead) const;
+  base::Status check_bounds(Link& link, float largest, float momentum_step) const;
   base::Status commit_deltas();
   delta::ReplicaMemory::CommitStep step_of(const Link& link) const;
   std::optional<delta::ReplicaMemory::HoldBack> next_hold(const Link& link);

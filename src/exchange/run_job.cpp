@@ -28,8 +28,8 @@ std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumbe
   const double least = 1.0 / static_cast<double>(replica.size());
   options.density =
       std::clamp(options.density * std::min(outcome.lag, job.lag_factor_max), least, 1.0);
-  if (job.near_enough > 0.0) outcome.untold = replica.distance(job.peer, MirrorOf::mine);
-  if (job.near_enough > 0.0 && outcome.untold < kUntold * job.near_enough) {
+  if (job.near_enough > 0.0) outcome.mirror_error = replica.distance(job.peer, MirrorOf::mine);
+  if (job.near_enough > 0.0 && outcome.mirror_error < kUntold * job.near_enough) {
     options.density = least;
     outcome.drift = replica.distance(job.peer, MirrorOf::theirs);
     const double apart = std::max(outcome.drift, replica.buffer_drift(job.peer));

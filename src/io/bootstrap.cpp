@@ -84,7 +84,7 @@ void Bootstrap::flush() {
 
 void Bootstrap::receive() {
   while (state_ == State::working && carrier_->readable()) {
-    base::Buffer bytes = carrier_->take();
+    base::Bytes bytes = carrier_->take();
     received_ += bytes.size();
     received_total_ += bytes.size();
     if (received_total_ > kReceivedMax) return fail("the other end sends too much before a link");

@@ -93,10 +93,10 @@ class Bootstrap {
   std::optional<Route> route_;
   std::unique_ptr<Carrier> carrier_;
   std::unique_ptr<Session> session_;
-  base::Buffer own_;   ///< the preamble, until it is sent
-  base::Buffer said_;  ///< received bytes of the other end's preamble
+  base::Bytes own_;   ///< the preamble, until it is sent
+  base::Bytes said_;  ///< received bytes of the other end's preamble
   std::optional<Preamble> other_;
-  base::Buffer unsent_;
+  base::Bytes unsent_;
   State state_ = State::working;
   base::Error failure_;
   std::size_t received_total_ = 0;

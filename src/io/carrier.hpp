@@ -28,7 +28,7 @@ class Carrier {
   /// Bytes that send() takes now, at most kMessageMax; 0: wait for a turn.
   [[nodiscard]] virtual std::size_t writable() const noexcept = 0;
   /// Sends 1 to writable() bytes.
-  virtual void send(base::Buffer data) = 0;
+  virtual void send(base::Bytes data) = 0;
   /// Tells the other end that nothing follows. False: not possible yet, try in the next turn.
   [[nodiscard]] virtual bool send_end() = 0;
   [[nodiscard]] virtual bool end_sent() const noexcept = 0;
@@ -37,7 +37,7 @@ class Carrier {
 
   [[nodiscard]] virtual bool readable() const noexcept = 0;
   /// Some of the oldest bytes; needs readable().
-  [[nodiscard]] virtual base::Buffer take() = 0;
+  [[nodiscard]] virtual base::Bytes take() = 0;
   /// The other end sends nothing more, and everything that it sent was taken.
   [[nodiscard]] virtual bool ended() const noexcept = 0;
 

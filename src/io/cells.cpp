@@ -18,8 +18,8 @@ tl::unexpected<base::Error> breach(fmt::format_string<Args...> text, Args&&... a
 
 }  // namespace
 
-base::Buffer encode(const Preamble& preamble) {
-  base::Buffer bytes(kPreambleSize);
+base::Bytes encode(const Preamble& preamble) {
+  base::Bytes bytes(kPreambleSize);
   bytes[0] = std::byte{wire::kMajorVersion};
   bytes[1] = static_cast<std::byte>(preamble.use);
   base::store_little(bytes, kTokenAt, preamble.token);
@@ -41,14 +41,14 @@ base::Result<Preamble> decode_preamble(base::ByteView bytes) {
                   .token = base::load_little<std::uint64_t>(bytes, kTokenAt)};
 }
 
-void append_cell_header(base::Buffer& to, CellType type, std::size_t size) {
+void append_cell_header(base::Bytes& to, CellType type, std::size_t size) {
   ASSERT(size <= kCellMax);
   base::append_little(to,
                       static_cast<std::uint32_t>(type) | static_cast<std::uint32_t>(size << 8U));
 }
 
-base::Buffer number_cell(CellType type, std::uint64_t number) {
-  base::Buffer cell;
+base::Bytes number_cell(CellType type, std::uint64_t number) {
+  base::Bytes cell;
   append_cell_header(cell, type, sizeof number);
   base::append_little(cell, number);
   return cell;

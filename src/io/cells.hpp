@@ -35,7 +35,7 @@ struct Preamble {
   std::uint64_t token = 0;
 };
 
-[[nodiscard]] base::Buffer encode(const Preamble& preamble);
+[[nodiscard]] base::Bytes encode(const Preamble& preamble);
 /// Error (protocol): another version, or not a peer.
 [[nodiscard]] base::Result<Preamble> decode_preamble(base::ByteView bytes);
 
@@ -56,9 +56,9 @@ inline constexpr std::size_t kCellMax = kRecordMax - kCellHeaderSize;
 inline constexpr std::size_t kControlCellMax = 512;
 
 /// Appends a cell's header.
-void append_cell_header(base::Buffer& to, CellType type, std::size_t size);
+void append_cell_header(base::Bytes& to, CellType type, std::size_t size);
 /// A whole cell with one number.
-[[nodiscard]] base::Buffer number_cell(CellType type, std::uint64_t number);
+[[nodiscard]] base::Bytes number_cell(CellType type, std::uint64_t number);
 /// The number in such a cell. Error (protocol): wrong size.
 [[nodiscard]] base::Result<std::uint64_t> number_in(base::ByteView cell);
 
@@ -80,7 +80,7 @@ class CellReader {
   std::size_t header_filled_ = 0;
   CellType type_ = CellType::data;
   std::size_t left_ = 0;  ///< missing bytes of the cell
-  base::Buffer control_;
+  base::Bytes control_;
 };
 
 }  // namespace starling::io

@@ -61,7 +61,7 @@ void Channel::flush(LinkTraffic& traffic) {
       carrier_->send(std::exchange(encrypted_, {}));
     } else {
       const auto split = encrypted_.begin() + static_cast<std::ptrdiff_t>(room);
-      carrier_->send(base::Buffer(encrypted_.begin(), split));
+      carrier_->send(base::Bytes(encrypted_.begin(), split));
       encrypted_.erase(encrypted_.begin(), split);
     }
   }
@@ -75,7 +75,7 @@ Channel::Verdict Channel::receive(ChannelSink& sink) {
     if (const Verdict verdict = read_session(sink); verdict != Verdict::fine) return verdict;
   }
   for (int i = 0; i < kMessagesPerTurn && carrier_->readable() && sink.wants_more(); ++i) {
-    base::Buffer message = carrier_->take();
+    base::Bytes message = carrier_->take();
     sink.on_raw(message.size());
     // Bytes that the session refuses may be anybody's; those that it accepts are the other end's.
     if (auto status = session_->receive(std::move(message)); !status) {

@@ -39,7 +39,7 @@ class Channel {
   /// `session` is established, and the preambles are exchanged. `unsent`: the session's bytes to
   /// give to the carrier first.
   Channel(CarrierKind kind, std::unique_ptr<Carrier> carrier, std::unique_ptr<Session> session,
-          base::Buffer unsent = {})
+          base::Bytes unsent = {})
       : kind_(kind),
         carrier_(std::move(carrier)),
         session_(std::move(session)),
@@ -98,8 +98,8 @@ class Channel {
   std::uint64_t sends_at_ = 0;     ///< offset at which the other end expects the next data cell
   std::uint64_t receives_at_ = 0;  ///< the same for this end
   CellReader cells_;
-  base::Buffer plain_;      ///< of the record under construction
-  base::Buffer encrypted_;  ///< not yet given to the carrier
+  base::Bytes plain_;      ///< of the record under construction
+  base::Bytes encrypted_;  ///< not yet given to the carrier
   std::string text_;
   bool drained_ = false;  ///< the bytes that came with the preamble were read
 };

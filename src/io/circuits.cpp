@@ -18,8 +18,8 @@ constexpr std::size_t kLinkWaitingMax = 128UL * 1024;
 /// The bytes that an idle relay may pass on at once.
 constexpr double kBurst = 64.0 * 1024;
 
-base::Buffer circuit_frame(std::uint32_t number, std::uint32_t taken, bool ends,
-                           base::ByteView bytes) {
+base::Bytes circuit_frame(std::uint32_t number, std::uint32_t taken, bool ends,
+                          base::ByteView bytes) {
   std::array<std::byte, kCircuitHeaderSize> head{};
   const std::uint32_t end = ends ? 1 : 0;
   base::store_little(head, 0, number);
@@ -28,7 +28,7 @@ base::Buffer circuit_frame(std::uint32_t number, std::uint32_t taken, bool ends,
   return wire::make_frame(wire::FrameType::circuit, {}, head, bytes);
 }
 
-std::size_t cost_of(const base::Buffer& payload) { return payload.size() + kCircuitPieceCost; }
+std::size_t cost_of(const base::Bytes& payload) { return payload.size() + kCircuitPieceCost; }
 
 }  // namespace
 
@@ -45,7 +45,7 @@ class Circuits::End final : public Carrier {
     if (!waiting || *waiting >= kLinkWaitingMax || used >= kCircuitWindow) return 0;
     return std::min(kCircuitPieceMax, kCircuitWindow - used);
   }
-  void send(base::Buffer data) override {
+  void send(base::Bytes data) override {
     ASSERT(!data.empty() && data.size() <= writable());
     sent_ += static_cast<std::uint32_t>(data.size());
     post(data);
@@ -57,8 +57,8 @@ class Circuits::End final : public Carrier {
     if (!aborted_ && failure_ == Failure::none && taken_ - told_ >= kTellStep) post({});
   }
   [[nodiscard]] bool readable() const noexcept override { return !received_.empty(); }
-  [[nodiscard]] base::Buffer take() override {
-    base::Buffer data = std::move(received_.front());
+  [[nodiscard]] base::Bytes take() override {
+    base::Bytes data = std::move(received_.front());
     received_.pop_front();
     taken_ += static_cast<std::uint32_t>(data.size());
     return data;
@@ -122,7 +122,7 @@ class Circuits::End final : public Carrier {
   std::uint32_t arrived_ = 0;
   std::uint32_t taken_ = 0;
   std::uint32_t told_ = 0;  ///< the part of taken_ that the other end was told
-  std::deque<base::Buffer> received_;
+  std::deque<base::Bytes> received_;
   bool end_sent_ = false;
   bool end_received_ = false;
   bool aborted_ = false;
@@ -199,7 +199,7 @@ bool Circuits::on_frame(base::LinkId link, base::ByteView payload, base::Time no
     end_relay(*number, from);
     return true;
   }
-  base::Buffer piece(payload.begin(), payload.end());
+  base::Bytes piece(payload.begin(), payload.end());
   relay.cost[from] += cost_of(piece);
   relay.waiting[from].push_back(std::move(piece));
   // Twice, since small pieces cost more here than at the ends.
@@ -253,7 +253,7 @@ void Circuits::earn(base::Time now) {
 bool Circuits::pass_on(Relay& relay, std::size_t from, base::Time now) {
   if (relay.waiting[from].empty()) return false;
   const Leg& to = relay.legs[1 - from];
-  base::Buffer& piece = relay.waiting[from].front();
+  base::Bytes& piece = relay.waiting[from].front();
   if (const auto waiting = links_.waiting_on(to.first); !waiting || *waiting >= kLinkWaitingMax) {
     return false;
   }

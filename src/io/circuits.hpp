@@ -47,7 +47,7 @@ class CircuitLinks {
   virtual ~CircuitLinks() = default;
 
   /// False: there is no such link, or it has no room for the frame.
-  virtual bool send_circuit_frame(base::LinkId link, base::Buffer frame) = 0;
+  virtual bool send_circuit_frame(base::LinkId link, base::Bytes frame) = 0;
   /// Bytes that wait to be sent on a link; nothing if there is no such link.
   [[nodiscard]] virtual std::optional<std::size_t> waiting_on(base::LinkId link) const = 0;
 };
@@ -97,7 +97,7 @@ class Circuits {
   struct Relay {
     std::array<Leg, 2> legs;
     /// From leg i to the other one.
-    std::array<std::deque<base::Buffer>, 2> waiting;
+    std::array<std::deque<base::Bytes>, 2> waiting;
     std::array<std::size_t, 2> cost{};
     std::uint64_t bytes = 0;
     base::Time heard_at{};

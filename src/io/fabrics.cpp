@@ -29,7 +29,7 @@ constexpr std::size_t kDoorSize = kDoorVersionAt + kVersionSize;
 constexpr char kLoading[] = "UCX is being loaded";
 constexpr char kNotConnected[] = "UCX is not connected yet";
 
-void append(base::Buffer& to, const ucx::Version& version) {
+void append(base::Bytes& to, const ucx::Version& version) {
   for (const unsigned part : {version.major, version.minor, version.release}) {
     base::append_little(to, static_cast<std::uint16_t>(part));
   }
@@ -41,8 +41,8 @@ ucx::Version version_at(base::ByteView bytes, std::size_t at) {
 }
 
 /// The form of an address in an offer.
-base::Buffer address_bytes(const base::Ip& ip) {
-  base::Buffer bytes(kAddressSize);
+base::Bytes address_bytes(const base::Ip& ip) {
+  base::Bytes bytes(kAddressSize);
   bytes[0] = std::byte{ip.is_v6() ? std::uint8_t{1} : std::uint8_t{0}};
   std::ranges::copy(std::as_bytes(ip.bytes()), bytes.begin() + 1);
   return bytes;
@@ -74,15 +74,15 @@ Fabrics::~Fabrics() = default;
 // --- talking ---
 
 /// The text that an end signs: bytes of only this session, and the prover's role.
-base::Buffer Fabrics::proof_text(const Link& link, Role prover) const {
-  base::Buffer text = link.session().shared_bytes();
+base::Bytes Fabrics::proof_text(const Link& link, Role prover) const {
+  base::Bytes text = link.session().shared_bytes();
   text.push_back(static_cast<std::byte>(prover));
   return text;
 }
 
 void Fabrics::begin(Link& link, Talk& talk) {
   if (std::exchange(talk.offered, true)) return;
-  base::Buffer offer;
+  base::Bytes offer;
   append(offer, open_.empty() ? ucx::Version{} : open_.front().fabric->version());
   const bool able = why_not_.empty() && link.route();
   offer.push_back(std::byte{able ? std::uint8_t{0} : std::uint8_t{1}});
@@ -207,7 +207,7 @@ void Fabrics::listen(Link& link, Talk& talk, base::Time now) {
          "the system has no random numbers");
   if (talk.token == 0) talk.token = 1;
   talk.token_until = now + kPatience;
-  base::Buffer door;
+  base::Bytes door;
   base::append_little(door, talk.token);
   base::append_little(door, (*fabric)->port());
   append(door, (*fabric)->version());

@@ -134,7 +134,7 @@ class Fabrics {
   [[nodiscard]] base::Result<ucx::Fabric*> let_in(Talk& talk);
   [[nodiscard]] base::Status renew_filter(Open& open);
   [[nodiscard]] Open* find(const ucx::FabricConfig& config);
-  [[nodiscard]] base::Buffer proof_text(const Link& link, Role prover) const;
+  [[nodiscard]] base::Bytes proof_text(const Link& link, Role prover) const;
 
   Loop& loop_;
   FabricKeys keys_;

@@ -17,7 +17,7 @@ base::Status Incoming::keep(std::uint64_t offset, base::ByteView bytes) {
     waiting_ += bytes.size();
     return {};
   }
-  base::Buffer& stretch = waiting_stretches_[offset];
+  base::Bytes& stretch = waiting_stretches_[offset];
   if (stretch.size() < bytes.size()) {
     waiting_ += bytes.size() - stretch.size();
     stretch.assign(bytes.begin(), bytes.end());

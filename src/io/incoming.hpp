@@ -55,7 +55,7 @@ class Incoming {
   [[nodiscard]] base::Status keep(std::uint64_t offset, base::ByteView bytes);
 
   std::uint64_t position_ = 0;
-  std::map<std::uint64_t, base::Buffer> waiting_stretches_;  ///< by offset
+  std::map<std::uint64_t, base::Bytes> waiting_stretches_;  ///< by offset
   std::size_t waiting_ = 0;
 };
 

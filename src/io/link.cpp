@@ -58,7 +58,7 @@ Link::~Link() { ASSERT(gone(), "a carrier is still at work"); }
 
 // --- commands ---
 
-bool Link::send(base::Buffer frame, wire::Purpose purpose) {
+bool Link::send(base::Bytes frame, wire::Purpose purpose) {
   if (state_ != State::up) return false;
   if (out_.held() + frame.size() + Outgoing::kFrameOverhead > memory_) return false;
   out_.push(std::move(frame), purpose);
@@ -107,7 +107,7 @@ void Link::restart(std::unique_ptr<Bootstrap> bootstrap) {
 
 void Link::put(CellType type, base::ByteView cell) {
   if (state_ != State::up || cells_.size() >= kCellsMax) return;
-  base::Buffer whole;
+  base::Bytes whole;
   append_cell_header(whole, type, cell.size());
   whole.insert(whole.end(), cell.begin(), cell.end());
   cells_.push_back(std::move(whole));
@@ -406,7 +406,7 @@ base::Status Link::put_cells(Channel& channel) {
     told_ = taken;
     if (auto status = channel.put(number_cell(type, taken), traffic_); !status) return status;
   }
-  for (const base::Buffer& cell : std::exchange(cells_, {})) {
+  for (const base::Bytes& cell : std::exchange(cells_, {})) {
     if (auto status = channel.put(cell, traffic_); !status) return status;
   }
   return {};
@@ -434,7 +434,7 @@ base::Status Link::fill(Channel& channel) {
 void Link::progress_close() {
   if (out_.drained() && !end_sent_ && sends_on().may_put()) {
     end_sent_ = true;
-    const base::Buffer end = number_cell(CellType::end, out_.position());
+    const base::Bytes end = number_cell(CellType::end, out_.position());
     if (auto status = sends_on().put(end, traffic_); !status) {
       return finish(LinkEnd::closed, status.error().text);
     }

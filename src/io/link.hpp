@@ -56,7 +56,7 @@ class Link {
   /// Only when gone().
   ~Link();
 
-  [[nodiscard]] bool send(base::Buffer frame, wire::Purpose purpose);
+  [[nodiscard]] bool send(base::Bytes frame, wire::Purpose purpose);
   void set_payload_max(std::size_t bytes) { reader_.set_payload_max(bytes); }
   void close(base::Time deadline);
   /// Ends the link now; the first verdict stands.
@@ -150,10 +150,10 @@ class Link {
   std::vector<std::unique_ptr<Bootstrap>> failed_;  ///< the same
   Outgoing out_;
   Incoming in_;
-  std::uint64_t told_ = 0;           ///< bytes of the other end's stream reported to it as taken
-  std::size_t asked_again_ = 0;      ///< by the other end
-  bool wants_again_ = false;         ///< bytes in flight to this end may be lost
-  std::vector<base::Buffer> cells_;  ///< to be sent
+  std::uint64_t told_ = 0;          ///< bytes of the other end's stream reported to it as taken
+  std::size_t asked_again_ = 0;     ///< by the other end
+  bool wants_again_ = false;        ///< bytes in flight to this end may be lost
+  std::vector<base::Bytes> cells_;  ///< to be sent
   std::optional<std::uint64_t> ends_at_;  ///< offset at which the other end's stream ends
   bool end_sent_ = false;
   wire::FrameReader reader_;

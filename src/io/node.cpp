@@ -281,7 +281,7 @@ void Node::perform(peer::Relay& relay) {
 void Node::perform(peer::EndCircuit& end) { transport_->end_circuit(end.link, end.number); }
 
 void Node::perform(peer::Send& send) {
-  base::Buffer frame = wire::encode(send.message);
+  base::Bytes frame = wire::encode(send.message);
   const auto type = static_cast<std::uint8_t>(wire::type_of(send.message));
   if (transport_->send(send.link, std::move(frame), wire::purpose_of(type))) return;
   // The other end does not read, so the link is useless; the transport reports its end to the core.
@@ -294,7 +294,7 @@ void Node::perform(peer::Close& close) { transport_->close(close.link); }
 
 void Node::perform(peer::Run& run) { trainer_->submit(std::move(run.job)); }
 
-void Node::perform(base::Notice& said) { note(said.severity, said.text); }
+void Node::perform(base::LogEntry& said) { note(said.severity, said.text); }
 
 void Node::perform(peer::Report& report) { options_.observer.report(status(), report); }
 

@@ -117,7 +117,7 @@ class Node {
   void perform(peer::Accept& accept);
   void perform(peer::Close& close);
   void perform(peer::Run& run);
-  void perform(base::Notice& said);
+  void perform(base::LogEntry& said);
   void perform(peer::Report& report);
   void perform(peer::Remember& action);
   void perform(peer::Refused& refused);

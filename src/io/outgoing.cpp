@@ -7,7 +7,7 @@
 
 namespace starling::io {
 
-void Outgoing::push(base::Buffer frame, wire::Purpose purpose) {
+void Outgoing::push(base::Bytes frame, wire::Purpose purpose) {
   ASSERT(!frame.empty());
   held_ += frame.size() + kFrameOverhead;
   const std::uint64_t begin = std::exchange(end_, end_ + frame.size());

@@ -28,7 +28,7 @@ class Outgoing {
     bool first = false;  ///< they begin the frame
   };
 
-  void push(base::Buffer frame, wire::Purpose purpose);
+  void push(base::Bytes frame, wire::Purpose purpose);
   /// Bytes and overhead of the kept frames.
   [[nodiscard]] std::size_t held() const noexcept { return held_; }
 
@@ -57,7 +57,7 @@ class Outgoing {
 
  private:
   struct Frame {
-    base::Buffer bytes;
+    base::Bytes bytes;
     wire::Purpose purpose;
     std::uint64_t begin;  ///< its first byte's offset
   };

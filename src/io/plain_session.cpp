@@ -25,7 +25,7 @@ class PlainSession final : public Session {
     own_.insert(own_.end(), id.begin(), id.end());
   }
 
-  base::Status receive(base::Buffer stream) override {
+  base::Status receive(base::Bytes stream) override {
     ASSERT(read_ == pending_.size(), "bytes were left unread");
     pending_ = std::move(stream);
     read_ = 0;
@@ -49,15 +49,15 @@ class PlainSession final : public Session {
     return size;
   }
 
-  base::Status write(base::ByteView plain, base::Buffer& stream) override {
+  base::Status write(base::ByteView plain, base::Bytes& stream) override {
     ASSERT(established_);
     stream.insert(stream.end(), plain.begin(), plain.end());
     return {};
   }
 
-  base::Buffer shared_bytes() const override { return {}; }
+  base::Bytes shared_bytes() const override { return {}; }
 
-  void output(base::Buffer& stream) override {
+  void output(base::Bytes& stream) override {
     if (role_ == Role::listener && !answer_) return;
     stream.insert(stream.end(), own_.begin(), own_.end());
     own_.clear();
@@ -85,9 +85,9 @@ class PlainSession final : public Session {
   }
 
   const Role role_;
-  base::Buffer own_;
-  base::Buffer preface_;
-  base::Buffer pending_;
+  base::Bytes own_;
+  base::Bytes preface_;
+  base::Bytes pending_;
   std::size_t read_ = 0;
   bool answer_ = false;
   bool established_ = false;

@@ -33,13 +33,13 @@ constexpr std::size_t kReplyHead = 4;
 constexpr char kLoginAdvice[] =
     "give it a user and a password, as in socks5://USER:PASSWORD@HOST:PORT";
 
-void put(base::Buffer& bytes, std::uint8_t value) { bytes.push_back(std::byte{value}); }
+void put(base::Bytes& bytes, std::uint8_t value) { bytes.push_back(std::byte{value}); }
 
-void put(base::Buffer& bytes, std::string_view text) {
+void put(base::Bytes& bytes, std::string_view text) {
   base::append(bytes, base::bytes_of(text.data(), text.size()));
 }
 
-void put_sized(base::Buffer& bytes, std::string_view text) {
+void put_sized(base::Bytes& bytes, std::string_view text) {
   put(bytes, static_cast<std::uint8_t>(text.size()));
   put(bytes, text);
 }
@@ -96,7 +96,7 @@ void ProxyTunnel::say_methods() {
   }
 }
 
-void ProxyTunnel::output(base::Buffer& bytes) {
+void ProxyTunnel::output(base::Bytes& bytes) {
   bytes.insert(bytes.end(), outbox_.begin(), outbox_.end());
   outbox_.clear();
 }

@@ -23,13 +23,13 @@ class ProxyTunnel {
   ProxyTunnel(const ProxyConfig& proxy, const HostPort& target);
 
   /// Appends the bytes to send to the proxy now; call it first once connected.
-  void output(base::Buffer& bytes);
+  void output(base::Bytes& bytes);
   /// Takes bytes from the proxy. Errors (network) name the proxy, its answer, and what to do.
   [[nodiscard]] base::Status receive(base::ByteView bytes);
   /// From now on, the connection leads to the target.
   [[nodiscard]] bool established() const noexcept { return state_ == State::established; }
   /// The bytes that the target itself has sent by then; once.
-  [[nodiscard]] base::Buffer take_rest() { return std::move(inbox_); }
+  [[nodiscard]] base::Bytes take_rest() { return std::move(inbox_); }
   /// The error if the connection ends before the tunnel is established; `why`: the system's, or
   /// empty.
   [[nodiscard]] base::Error ended(const std::string& why) const;
@@ -51,8 +51,8 @@ class ProxyTunnel {
   ProxyConfig proxy_;
   HostPort target_;
   State state_;
-  base::Buffer inbox_;   ///< not understood yet
-  base::Buffer outbox_;  ///< not taken yet
+  base::Bytes inbox_;   ///< not understood yet
+  base::Bytes outbox_;  ///< not taken yet
 };
 
 }  // namespace starling::io

@@ -25,7 +25,7 @@ class Session {
   /// Takes bytes of the stream; read() must have returned 0 before. Drives the handshake. They are
   /// kept until they are read.
   /// Errors (protocol; secret: the ends do not have the same) say why the other end was refused.
-  [[nodiscard]] virtual base::Status receive(base::Buffer stream) = 0;
+  [[nodiscard]] virtual base::Status receive(base::Bytes stream) = 0;
   /// Whether the handshake is over and the other end has agreed too: peer() and write() work.
   [[nodiscard]] virtual bool established() const noexcept = 0;
   /// The peer at the other end; needs established().
@@ -34,12 +34,12 @@ class Session {
   [[nodiscard]] virtual base::Result<std::size_t> read(std::span<std::byte> out) = 0;
   /// Appends the stream's form of 1 to kRecordMax bytes to `stream`: at most kRecordOverhead more,
   /// apart from key updates. Needs established().
-  [[nodiscard]] virtual base::Status write(base::ByteView plain, base::Buffer& stream) = 0;
+  [[nodiscard]] virtual base::Status write(base::ByteView plain, base::Bytes& stream) = 0;
   /// Appends the session's own output to `stream`.
-  virtual void output(base::Buffer& stream) = 0;
+  virtual void output(base::Bytes& stream) = 0;
   /// Bytes that only the two ends of this session know; empty for a session without secrecy. Needs
   /// established().
-  [[nodiscard]] virtual base::Buffer shared_bytes() const = 0;
+  [[nodiscard]] virtual base::Bytes shared_bytes() const = 0;
 };
 
 inline constexpr std::size_t kRecordMax = 16 * 1024;

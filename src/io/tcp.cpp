@@ -57,13 +57,13 @@ struct TcpStream::Socket {
   bool ending = false;
   bool ended = false;
   std::string error;
-  base::Buffer inbox;
+  base::Bytes inbox;
   std::size_t received = 0;  ///< of the inbox; the rest is room to read into
   std::size_t read_size = kReadMin;
 
   struct Write {
     uv_write_t request{};
-    base::Buffer bytes;
+    base::Bytes bytes;
   };
 
   [[nodiscard]] uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&handle); }
@@ -135,7 +135,7 @@ struct TcpStream::Socket {
     reading = false;
   }
 
-  base::Buffer take() {
+  base::Bytes take() {
     inbox.resize(std::exchange(received, 0));
     return std::exchange(inbox, {});
   }
@@ -195,7 +195,7 @@ TcpStream::~TcpStream() { socket_->close(); }
 
 bool TcpStream::connected() const noexcept { return socket_->connected; }
 
-void TcpStream::send(base::Buffer bytes) {
+void TcpStream::send(base::Bytes bytes) {
   ASSERT(socket_->connected && !socket_->ending);
   if (bytes.empty() || !socket_->error.empty()) return;
   uv_buf_t whole =
@@ -228,15 +228,15 @@ void TcpStream::end() {
   if (status != 0) socket_->fail(status);
 }
 
-base::Buffer TcpStream::take() {
-  base::Buffer taken = socket_->take();
+base::Bytes TcpStream::take() {
+  base::Bytes taken = socket_->take();
   if (socket_->connected) socket_->read();
   return taken;
 }
 
 bool TcpStream::readable() const noexcept { return socket_->received > 0; }
 
-void TcpStream::put_back(base::Buffer bytes) {
+void TcpStream::put_back(base::Bytes bytes) {
   socket_->inbox.resize(socket_->received);
   socket_->inbox.insert(socket_->inbox.begin(), bytes.begin(), bytes.end());
   socket_->received = socket_->inbox.size();

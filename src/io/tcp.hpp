@@ -54,7 +54,7 @@ class TcpStream {
 
   [[nodiscard]] bool connected() const noexcept;
   /// Queues bytes; needs connected(). The owner bounds how much it sends.
-  void send(base::Buffer bytes);
+  void send(base::Bytes bytes);
   /// The sent bytes that the system has not taken.
   [[nodiscard]] std::size_t unsent() const noexcept;
   /// Tells the other end that nothing more follows.
@@ -62,9 +62,9 @@ class TcpStream {
   /// Whether data has come in since the last take().
   [[nodiscard]] bool readable() const noexcept;
   /// The data that has come in since the last call.
-  [[nodiscard]] base::Buffer take();
+  [[nodiscard]] base::Bytes take();
   /// Gives back the end of the data taken last: the next take() begins with it.
-  void put_back(base::Buffer bytes);
+  void put_back(base::Bytes bytes);
   /// The other end sends nothing more, or the connection broke; take() may still have bytes.
   [[nodiscard]] bool ended() const noexcept;
   /// Why the connection broke; empty if it did not.

@@ -12,7 +12,7 @@ std::size_t TcpCarrier::writable() const noexcept {
   return unsent >= kUnsentMax ? 0 : std::min(kUnsentMax - unsent, kMessageMax);
 }
 
-void TcpCarrier::send(base::Buffer data) {
+void TcpCarrier::send(base::Bytes data) {
   ASSERT(!data.empty() && data.size() <= writable());
   stream_->send(std::move(data));
 }
@@ -26,7 +26,7 @@ bool TcpCarrier::send_end() {
 
 bool TcpCarrier::readable() const noexcept { return stream_ && stream_->readable(); }
 
-base::Buffer TcpCarrier::take() {
+base::Bytes TcpCarrier::take() {
   ASSERT(readable());
   return stream_->take();
 }

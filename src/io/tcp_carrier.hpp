@@ -20,12 +20,12 @@ class TcpCarrier final : public Carrier {
   explicit TcpCarrier(std::unique_ptr<TcpStream> stream) noexcept : stream_(std::move(stream)) {}
 
   [[nodiscard]] std::size_t writable() const noexcept override;
-  void send(base::Buffer data) override;
+  void send(base::Bytes data) override;
   [[nodiscard]] bool send_end() override;
   [[nodiscard]] bool end_sent() const noexcept override { return end_sent_; }
   void send_credit() override {}
   [[nodiscard]] bool readable() const noexcept override;
-  [[nodiscard]] base::Buffer take() override;
+  [[nodiscard]] base::Bytes take() override;
   [[nodiscard]] bool ended() const noexcept override;
   [[nodiscard]] Failure failure() const noexcept override;
   [[nodiscard]] const std::string& failure_text() const noexcept override;

@@ -75,7 +75,7 @@ TcpDial::State TcpDial::pump() {
 
 void TcpDial::pass_tunnel() {
   if (tunnel_) {
-    const base::Buffer bytes = connection_->take();
+    const base::Bytes bytes = connection_->take();
     if (!bytes.empty()) {
       if (auto received = tunnel_->receive(bytes); !received) {
         failure_ = std::move(received.error());
@@ -84,7 +84,7 @@ void TcpDial::pass_tunnel() {
         return;
       }
     }
-    base::Buffer answer;
+    base::Bytes answer;
     tunnel_->output(answer);
     if (!tunnel_->established()) {
       if (connection_->ended()) {

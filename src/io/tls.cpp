@@ -56,7 +56,7 @@ class Pipe {
 
   /// Drops the earlier bytes that OpenSSL has taken: usually all, since it keeps incomplete records
   /// itself.
-  void receive(base::Buffer bytes) {
+  void receive(base::Bytes bytes) {
     if (taken_ < in_.size()) {
       bytes.insert(bytes.begin(), in_.begin() + static_cast<std::ptrdiff_t>(taken_), in_.end());
     }
@@ -64,7 +64,7 @@ class Pipe {
     taken_ = 0;
   }
   /// OpenSSL's output goes to the end of `stream`, until it is told to keep it.
-  void send_to(base::Buffer& stream) {
+  void send_to(base::Bytes& stream) {
     stream.insert(stream.end(), kept_.begin(), kept_.end());
     kept_.clear();
     out_ = &stream;
@@ -99,7 +99,7 @@ class Pipe {
 
   static int write(BIO* bio, const char* from, int size) {
     const base::ByteView bytes = base::bytes_of(from, static_cast<std::size_t>(size));
-    base::Buffer& out = *of(bio).out_;
+    base::Bytes& out = *of(bio).out_;
     out.insert(out.end(), bytes.begin(), bytes.end());
     return size;
   }
@@ -127,10 +127,10 @@ class Pipe {
     return kMethod.get();
   }
 
-  base::Buffer in_;
+  base::Bytes in_;
   std::size_t taken_ = 0;  ///< of in_, by OpenSSL
-  base::Buffer kept_;
-  base::Buffer* out_ = &kept_;
+  base::Bytes kept_;
+  base::Bytes* out_ = &kept_;
 };
 
 class TlsSession final : public Session {
@@ -146,7 +146,7 @@ class TlsSession final : public Session {
     return true;
   }
 
-  base::Status receive(base::Buffer stream) override {
+  base::Status receive(base::Bytes stream) override {
     if (!heard_ && !stream.empty()) {
       heard_ = true;
       const int first = std::to_integer<int>(stream.front());
@@ -202,7 +202,7 @@ class TlsSession final : public Session {
     return 0;
   }
 
-  base::Status write(base::ByteView plain, base::Buffer& stream) override {
+  base::Status write(base::ByteView plain, base::Bytes& stream) override {
     ASSERT(established_);
     pipe_.send_to(stream);
     auto status = put(plain);
@@ -210,13 +210,13 @@ class TlsSession final : public Session {
     return status;
   }
 
-  base::Buffer shared_bytes() const override {
+  base::Bytes shared_bytes() const override {
     const auto exported = exported_as("EXPORTER-starling-shared");
     const base::ByteView bytes = std::as_bytes(std::span(exported));
     return {bytes.begin(), bytes.end()};
   }
 
-  void output(base::Buffer& stream) override {
+  void output(base::Bytes& stream) override {
     pipe_.send_to(stream);
     pipe_.keep();
   }
@@ -314,7 +314,7 @@ class TlsSession final : public Session {
   Pipe pipe_;
   Ssl ssl_;  ///< works on the pipe
   const std::optional<Secret> secret_;
-  base::Buffer said_;  ///< the other end's proof or verdict, after the handshake
+  base::Bytes said_;  ///< the other end's proof or verdict, after the handshake
   bool heard_ = false;
   bool established_ = false;
   base::PeerId peer_;

@@ -389,7 +389,7 @@ void Transport::end_circuit(base::LinkId link, std::uint32_t number) {
   impl_->end_circuit(link, number);
 }
 
-bool Transport::send(base::LinkId link, base::Buffer frame, wire::Purpose purpose) {
+bool Transport::send(base::LinkId link, base::Bytes frame, wire::Purpose purpose) {
   Link* found = impl_->find(link);
   return found != nullptr && found->send(std::move(frame), purpose);
 }

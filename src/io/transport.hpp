@@ -165,7 +165,7 @@ class Transport {
 
   /// Queues a frame made by wire::encode or wire::make_frame. False, and nothing is queued, if
   /// there is no such link, it is being closed, or it would hold more than link_memory.
-  [[nodiscard]] bool send(base::LinkId link, base::Buffer frame, wire::Purpose purpose);
+  [[nodiscard]] bool send(base::LinkId link, base::Bytes frame, wire::Purpose purpose);
 
   /// Raises the bound of received payloads from wire::kPayloadMaxBeforeHello to payload_max.
   void accept(base::LinkId link);

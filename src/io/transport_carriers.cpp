@@ -39,7 +39,7 @@ void Transport::Impl::open_circuit(base::LinkId id, std::uint32_t number, const 
   slots_[*slot].opened = opens;
 }
 
-bool Transport::Impl::send_circuit_frame(base::LinkId id, base::Buffer frame) {
+bool Transport::Impl::send_circuit_frame(base::LinkId id, base::Bytes frame) {
   Link* const link = find(id);
   if (link == nullptr || !link->send(std::move(frame), wire::Purpose::relayed)) return false;
   stirred_ = true;

@@ -73,7 +73,7 @@ class Transport::Impl final : private CircuitLinks {
     std::string text;
   };
 
-  bool send_circuit_frame(base::LinkId id, base::Buffer frame) override;
+  bool send_circuit_frame(base::LinkId id, base::Bytes frame) override;
   [[nodiscard]] std::optional<std::size_t> waiting_on(base::LinkId id) const override;
   struct Prepared {
     std::uint32_t slot;

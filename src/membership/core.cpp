@@ -101,8 +101,8 @@ void Core::begin(base::Time now, Outbox& out) {
   give(StoodStill{pause}, now, out);
   deadline_ = now;
   out.push_back(
-      base::Notice{base::Severity::warning,
-                   fmt::format("this peer stood still for {:.1f} s", base::seconds(pause))});
+      base::LogEntry{base::Severity::warning,
+                     fmt::format("this peer stood still for {:.1f} s", base::seconds(pause))});
 }
 
 void Core::finish(base::Time now, Outbox& out) {

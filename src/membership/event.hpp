@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/notice.hpp"
+#include "base/log_entry.hpp"
 #include "base/peer_id.hpp"
 #include "base/strong.hpp"
 #include "wire/messages.hpp"
@@ -142,7 +142,7 @@ struct NeighbourDown {
 struct MembersChanged {};
 
 using Action =
-    std::variant<Dial, Send, Close, NeighbourUp, NeighbourDown, MembersChanged, base::Notice>;
+    std::variant<Dial, Send, Close, NeighbourUp, NeighbourDown, MembersChanged, base::LogEntry>;
 using Outbox = std::vector<Action>;
 
 }  // namespace starling::membership

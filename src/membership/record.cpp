@@ -25,11 +25,11 @@ constexpr int kStateBits = 2;
 static_assert(kCounterMax <= std::uint64_t{1} << (64 - kSignatureBits - kStateBits));
 
 // Little-endian, strings with their length.
-void put(base::Buffer& bytes, std::uint64_t value) {
+void put(base::Bytes& bytes, std::uint64_t value) {
   for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
 }
 
-void put(base::Buffer& bytes, std::string_view text) {
+void put(base::Bytes& bytes, std::string_view text) {
   put(bytes, text.size());
   const base::ByteView view = base::bytes_of(text.data(), text.size());
   bytes.insert(bytes.end(), view.begin(), view.end());
@@ -43,8 +43,8 @@ std::size_t size_of(const MemberRecord& record) {
 
 }  // namespace
 
-base::Buffer signed_bytes(const MemberRecord& record) {
-  base::Buffer bytes;
+base::Bytes signed_bytes(const MemberRecord& record) {
+  base::Bytes bytes;
   bytes.reserve(256);
   put(bytes, kContext);
   for (const std::uint8_t byte : record.id.bytes) bytes.push_back(std::byte{byte});

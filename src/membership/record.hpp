@@ -19,7 +19,7 @@ namespace starling::membership {
 
 /// What a record's owner signs: all but what others say of it (suspect, dead). Two records that
 /// differ in it never have the same bytes.
-[[nodiscard]] base::Buffer signed_bytes(const wire::MemberRecord& record);
+[[nodiscard]] base::Bytes signed_bytes(const wire::MemberRecord& record);
 
 /// Makes the record its owner's: key and signature are filled in.
 void sign(wire::MemberRecord& record, Signer& signer);

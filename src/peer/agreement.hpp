@@ -70,7 +70,7 @@ class Agreement {
   };
   /// Those that end a link come last: jobs are run in order.
   using Action = std::variant<Send, Run, Settled, SaveTogether, Served, Broken, Failed,
-                              base::Notice, Misbehaved, NoRoom>;
+                              base::LogEntry, Misbehaved, NoRoom>;
   using Outbox = std::vector<Action>;
 
   /// The text against who sends gradients where none are exchanged.

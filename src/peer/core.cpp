@@ -6,7 +6,7 @@
 
 namespace starling::peer {
 
-using base::Notice;
+using base::LogEntry;
 using base::Overloaded;
 
 namespace {
@@ -218,7 +218,7 @@ void Core::take(Agreement::Outbox& actions, base::Time now, Outbox& out) {
                             if (link.valid()) out.push_back(Send{link, std::move(send.message)});
                           },
                           [&](Run& run) { out.push_back(std::move(run)); },
-                          [&](Notice& said) { out.push_back(std::move(said)); },
+                          [&](LogEntry& said) { out.push_back(std::move(said)); },
                           [&](Agreement::Misbehaved& who) { links_.on(who, now, out); },
                           [&](Agreement::NoRoom& who) { links_.on(who, now, out); },
                           [&](Agreement::SaveTogether&) { saving_.save_together(now, out); },
@@ -251,7 +251,7 @@ void Core::take(Outcome& outcome, base::Time now, Outbox& out) {
           [&](Failed& failed) {
             end({EndReason::failed, std::move(failed.error)}, now, out);
           },
-          [&](Notice& said) { out.push_back(std::move(said)); },
+          [&](LogEntry& said) { out.push_back(std::move(said)); },
           [&](auto& of_run) { lifecycle_.on(of_run, now, out); }},
       outcome);
 }

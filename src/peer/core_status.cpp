@@ -33,7 +33,7 @@ Status Core::status(base::Time now) const {
       .steps = trained.step.value,
       .samples = trained.samples,
       .swarm_samples = is_relay ? membership_.progress().total(now) : trained.swarm_samples,
-      .shards = training_.share().shards.size(),
+      .shards = training_.assignment().shards.size(),
       .target_samples = config_.target_samples,
       .progress = trained.progress,
       .learning_rate = trained.learning_rate,

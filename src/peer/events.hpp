@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/notice.hpp"
+#include "base/log_entry.hpp"
 #include "base/peer_id.hpp"
 #include "base/result.hpp"
 #include "base/strong.hpp"
@@ -139,8 +139,8 @@ struct Finished {
   base::Error error;  ///< failed; else without a text, but where the model could not be saved
 };
 
-using Action = std::variant<Dial, Send, Accept, Close, Run, base::Notice, Report, Remember, Refused,
-                            Finished, OpenCircuit, Relay, EndCircuit>;
+using Action = std::variant<Dial, Send, Accept, Close, Run, base::LogEntry, Report, Remember,
+                            Refused, Finished, OpenCircuit, Relay, EndCircuit>;
 using Outbox = std::vector<Action>;
 
 }  // namespace starling::peer

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/notice.hpp"
+#include "base/log_entry.hpp"
 #include "base/result.hpp"
 #include "base/sample_counter.hpp"
 #include "base/strong.hpp"
@@ -122,7 +122,7 @@ struct Failed {
 };
 
 using Outcome = std::variant<StepDone, GradientReady, OuterGradient, OuterStepDone, Evaluated,
-                             NotEvaluated, Saved, Failed, base::Notice, exchange::Outcome>;
+                             NotEvaluated, Saved, Failed, base::LogEntry, exchange::Outcome>;
 
 /// Steps handed to the trainer ahead of time, so that it never waits for the event loop.
 inline constexpr std::uint32_t kStepsAhead = 2;

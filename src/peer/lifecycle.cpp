@@ -8,7 +8,7 @@
 
 namespace starling::peer {
 
-using base::Notice;
+using base::LogEntry;
 using base::Severity;
 
 const char* to_string(Phase phase) noexcept {
@@ -73,14 +73,14 @@ void Lifecycle::end_wait(base::Time now, Outbox& out) {
   const std::size_t neighbours = parts_.neighbours.count();
   if (phase_ == Phase::training && neighbours == 0) {
     const auto& alone_until = timers_.alone_until;
-    out.push_back(Notice{
+    out.push_back(LogEntry{
         Severity::warning,
         alone_until ? fmt::format("no peer was reached: gives up in {:.0f} s if none is",
                                   base::seconds(*alone_until - now))
                     : "no peer was reached: training alone, and looking for others meanwhile"});
   }
   if (phase_ == Phase::waiting && parts_.agreement.goes_in_step()) {
-    out.push_back(Notice{
+    out.push_back(LogEntry{
         Severity::warning,
         fmt::format("still waits for peers: {} of {} (swarm.peers) are linked, and the first step "
                     "is made when all are",
@@ -214,7 +214,7 @@ void Lifecycle::members_changed(base::Time now, Outbox& out) {
 }
 
 void Lifecycle::on(const Agreement::Settled& settled, base::Time now, Outbox& out) {
-  if (settled.timed_out) out.push_back(Notice{Severity::warning, "settling took too long"});
+  if (settled.timed_out) out.push_back(LogEntry{Severity::warning, "settling took too long"});
   begin_finishing(now, out);
 }
 
@@ -222,7 +222,7 @@ void Lifecycle::begin_finishing(base::Time now, Outbox& out) {
   const Agreement& agreement = parts_.agreement;
   if (phase_ == Phase::finishing || (leaving_ && !agreement.goes_in_step())) return;
   // This peer came when the others were done, and they left before their replica had come across.
-  if (agreement.has_links() && agreement.exchange().is_bystander() &&
+  if (agreement.has_links() && agreement.exchange().never_joined() &&
       parts_.training.so_far().swarm_samples >= parts_.config.target_samples) {
     return end({EndReason::failed,
                 {base::ErrorCode::unreachable,
@@ -298,10 +298,10 @@ bool Lifecycle::stays_as_relay(base::Time now, Outbox& out) {
   auto& until = timers_.stay_until;
   if (!until && reach.relayed() > 0) {
     until = now + kStayMax;
-    out.push_back(Notice{Severity::info,
-                         fmt::format("done; it stays for {} circuits that it relays, {:.0f} s at "
-                                     "most",
-                                     reach.relayed(), base::seconds(kStayMax))});
+    out.push_back(LogEntry{Severity::info,
+                           fmt::format("done; it stays for {} circuits that it relays, {:.0f} s at "
+                                       "most",
+                                       reach.relayed(), base::seconds(kStayMax))});
     parts_.whole.to_reach(reach::Retire{}, now, out);
   }
   return until && now < *until && reach.relayed() > 0;

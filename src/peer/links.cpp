@@ -10,7 +10,7 @@
 
 namespace starling::peer {
 
-using base::Notice;
+using base::LogEntry;
 using base::Severity;
 
 namespace {
@@ -65,17 +65,17 @@ void Links::meet_itself(const LinkUp& event, base::Time now, Outbox& out) {
                         (dialed_itself_ && now < *dialed_itself_ + kBothEndsTold);
   if (event.dialed) dialed_itself_ = now;
   if (!event.dialed && !own_dial && !std::exchange(reported_duplicate_key_, true)) {
-    out.push_back(Notice{Severity::warning,
-                         "another process has this peer's key (key.pem in its folder) and dials it "
-                         "from " +
-                             event.address +
-                             ": stop one of the two, or start one in a folder of its own"});
+    out.push_back(
+        LogEntry{Severity::warning,
+                 "another process has this peer's key (key.pem in its folder) and dials it "
+                 "from " +
+                     event.address + ": stop one of the two, or start one in a folder of its own"});
   }
   if (!event.dialed) return;
   if (parts_.known.was_given(event.address)) {
-    out.push_back(Notice{Severity::warning, event.address +
-                                                " leads to this peer itself, or to another process "
-                                                "that has its key (key.pem in its folder)"});
+    out.push_back(LogEntry{Severity::warning,
+                           event.address + " leads to this peer itself, or to another process "
+                                           "that has its key (key.pem in its folder)"});
   }
   parts_.whole.to_reach(reach::DialFailed{event.address, "that is this peer", true}, now, out);
 }
@@ -105,8 +105,8 @@ void Links::on(DialFailed& event, base::Time now, Outbox& out) {
   // Where somebody wrote it down it should work; and it is tried for ever.
   const bool is_new = parts_.known.note_failure(event.address);
   out.push_back(
-      Notice{is_new && parts_.neighbours.count() == 0 ? Severity::warning : Severity::info,
-             "dialing " + event.address + " failed: " + event.text});
+      LogEntry{is_new && parts_.neighbours.count() == 0 ? Severity::warning : Severity::info,
+               "dialing " + event.address + " failed: " + event.text});
   // A swarm that comes up there later is no reason to end a peer that trains.
   if (event.turned_away && parts_.whole.phase() == Phase::waiting && !parts_.neighbours.met_one() &&
       parts_.known.note_turned_away(event.address)) {
@@ -231,8 +231,8 @@ void Links::on_hello(base::LinkId id, Link& link, wire::Hello& hello, base::Time
     // Both ends see it. The one that joins leaves the refusal to the other, whose word says what
     // differs and ends this peer: closing here would drop that word on its way.
     if (link.dialed && !parts_.neighbours.met_one()) return;
-    out.push_back(Notice{Severity::warning, "peer " + hello.self.name + " (" + link.peer.brief() +
-                                                ") has another run file and was refused"});
+    out.push_back(LogEntry{Severity::warning, "peer " + hello.self.name + " (" + link.peer.brief() +
+                                                  ") has another run file and was refused"});
     return refuse(
         id,
         {wire::RefuseReason::other_run,
@@ -258,7 +258,7 @@ void Links::find_run(const wire::Hello& hello, Outbox& out) {
   if (!run_.find(hello)) return;
   parts_.membership.set_heartbeat(run_.heartbeat());
   out.push_back(
-      Notice{Severity::info, fmt::format("relays for run {}", run_.id().hex().substr(0, 8))});
+      LogEntry{Severity::info, fmt::format("relays for run {}", run_.id().hex().substr(0, 8))});
   for (const auto& [id, link] : links_) {
     if (!link.closing) say_hello(id, link, out);
   }
@@ -331,7 +331,7 @@ bool Links::tell_run_file(base::LinkId id, Link& link, Outbox& out) const {
 // The other end closes the link, too; but whoever refuses again and again would fill the log.
 void Links::on_refuse(base::LinkId id, const Link& link, const wire::Refuse& refusal,
                       base::Time now, Outbox& out) {
-  out.push_back(Notice{Severity::warning, "peer " + link.address + " refused: " + refusal.text});
+  out.push_back(LogEntry{Severity::warning, "peer " + link.address + " refused: " + refusal.text});
   out.push_back(Close{id});
   // Whoever has met a peer of its run is in the right swarm. At an address that nobody gave, of a
   // former life, that a member has left or that was heard on the network, anybody may live.
@@ -364,10 +364,10 @@ void Links::misbehaved(base::LinkId id, const base::PeerId& peer, const std::str
 
 // The peer goes on with the neighbours that it has, and takes no link with this one for a while.
 void Links::on(const Agreement::NoRoom& who, base::Time now, Outbox& out) {
-  out.push_back(Notice{Severity::warning,
-                       "no link with " + who.peer.brief() + " for a minute: " + who.text +
-                           "; lower swarm.degree or exchange.density, or set exchange.mirror to "
-                           "bf16"});
+  out.push_back(LogEntry{Severity::warning,
+                         "no link with " + who.peer.brief() + " for a minute: " + who.text +
+                             "; lower swarm.degree or exchange.density, or set exchange.mirror to "
+                             "bf16"});
   end_link({parts_.neighbours.link_of(who.peer), membership::LossReason::no_room, who.text},
            {wire::ByeReason::none, "has no room for another link"}, now, out);
 }

@@ -46,8 +46,8 @@ void Saving::save_together(base::Time now, Outbox& out) {
 bool Saving::end(const Saved& saved, Outbox& out) {
   if (saved.status || !SIM_BUG(save_once)) --under_way_;
   if (!saved.status) {
-    out.push_back(base::Notice{base::Severity::warning,
-                               "the checkpoint was not written: " + saved.status.error().text});
+    out.push_back(base::LogEntry{base::Severity::warning,
+                                 "the checkpoint was not written: " + saved.status.error().text});
   }
   if (under_way_ > 0) return false;
   unsaved_ = {};

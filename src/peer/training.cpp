@@ -25,7 +25,7 @@ Training::Training(const Config& config, const data::Shards& shards,
       so_far_{.step = resume.step,
               .samples = SIM_BUG(samples_forgotten) ? 0 : resume.samples,
               .progress = resume.progress},
-      share_{.batch = config.train.batch},
+      assignment_{.batch = config.train.batch},
       pace_(config.step_interval, config.train.batch) {}
 
 void Training::update_progress(base::Time now) {
@@ -48,13 +48,13 @@ void Training::hand_out_steps(base::Time now, Outbox& out) {
   const bool one = agreement_.goes_in_step() || SIM_RARE(one_step_ahead);
   const std::uint32_t ahead = one ? 1 : kStepsAhead;
   const auto enough = [&] {
-    const std::uint64_t handed_out = std::uint64_t{under_way_} * share_.batch;
+    const std::uint64_t handed_out = std::uint64_t{under_way_} * assignment_.batch;
     return so_far_.swarm_samples + handed_out >= config_.target_samples;
   };
-  for (; under_way_ < ahead && !enough() && pace_.take(share_.batch, now); ++under_way_) {
+  for (; under_way_ < ahead && !enough() && pace_.take(assignment_.batch, now); ++under_way_) {
     assign_shards(out);
     // A smaller batch counts by its samples.
-    const double part = static_cast<double>(share_.batch) / config_.train.batch;
+    const double part = static_cast<double>(assignment_.batch) / config_.train.batch;
     out.push_back(Run{agreement_.begin_step(rate, part)});
   }
 }
@@ -62,11 +62,11 @@ void Training::hand_out_steps(base::Time now, Outbox& out) {
 // Before the next step, and not while a crowd joins: it looks at all members.
 void Training::assign_shards(Outbox& out) {
   if (!std::exchange(members_changed_, false)) return;
-  Share share = share_of(membership_.table(), shards_, config_.train);
-  if (share == share_ && !SIM_RARE(shards_told_again)) return;
-  if (SIM_BUG(shards_not_moved) && !share_.shards.empty()) return;
-  share_ = std::move(share);
-  out.push_back(Run{ShardsJob{share_.shards, share_.batch}});
+  Assignment assignment = assignment_of(membership_.table(), shards_, config_.train);
+  if (assignment == assignment_ && !SIM_RARE(shards_told_again)) return;
+  if (SIM_BUG(shards_not_moved) && !assignment_.shards.empty()) return;
+  assignment_ = std::move(assignment);
+  out.push_back(Run{ShardsJob{assignment_.shards, assignment_.batch}});
 }
 
 // A faster peer gets more of the data, so that all of it is passed over alike.
@@ -92,7 +92,7 @@ exchange::Progressed Training::progressed(base::Duration took) const {
 }
 
 void Training::add_bounds(base::Bounds& out) const {
-  out.add("shards", share_.shards.size(), shards_.count());
+  out.add("shards", assignment_.shards.size(), shards_.count());
   out.add("steps asked for", under_way_, kStepsAhead);
   out.add("evaluations asked for", evaluations_.under_way(), kEvaluationsMax);
 }

@@ -10,11 +10,11 @@
 #include "data/sharding.hpp"
 #include "membership/core.hpp"
 #include "peer/agreement.hpp"
+#include "peer/assignment.hpp"
 #include "peer/config.hpp"
 #include "peer/evaluations.hpp"
 #include "peer/events.hpp"
 #include "peer/resume.hpp"
-#include "peer/share.hpp"
 #include "peer/speed_meter.hpp"
 #include "peer/step_pace.hpp"
 
@@ -40,7 +40,7 @@ class Training {
            Agreement& agreement, const Resume& resume);
 
   void begin(base::Time now) noexcept { so_far_.since = now; }
-  /// Members or their speeds are others: the share of the next step is decided anew.
+  /// Members or their speeds are others: the assignment of the next step is decided anew.
   void members_changed() noexcept { members_changed_ = true; }
   /// Counts what is known of the swarm's samples.
   void update_progress(base::Time now);
@@ -60,7 +60,7 @@ class Training {
   [[nodiscard]] const Standing& so_far() const noexcept { return so_far_; }
   /// As the exchange takes it, after a step that took so long.
   [[nodiscard]] exchange::Progressed progressed(base::Duration took = {}) const;
-  [[nodiscard]] const Share& share() const noexcept { return share_; }
+  [[nodiscard]] const Assignment& assignment() const noexcept { return assignment_; }
   [[nodiscard]] Evaluations& evaluations() noexcept { return evaluations_; }
   [[nodiscard]] const Evaluations& evaluations() const noexcept { return evaluations_; }
   void add_bounds(base::Bounds& out) const;
@@ -74,8 +74,8 @@ class Training {
   Agreement& agreement_;
   Evaluations evaluations_;
   Standing so_far_;
-  Share share_;                  ///< of the next steps
-  bool members_changed_ = true;  ///< share_ is to be decided anew
+  Assignment assignment_;        ///< of the next steps
+  bool members_changed_ = true;  ///< assignment_ is to be decided anew
   SpeedMeter speed_;
   StepPace pace_;
   std::uint32_t under_way_ = 0;

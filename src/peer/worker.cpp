@@ -83,8 +83,8 @@ void Worker::tell_if_slow(std::vector<Outcome>& outcomes) {
   if (why.has_value() == told_slow_) return;
   told_slow_ = why.has_value();
   outcomes.emplace_back(
-      why ? base::Notice{base::Severity::warning, std::move(*why)}
-          : base::Notice{base::Severity::info, "steps are no longer slower than they should be"});
+      why ? base::LogEntry{base::Severity::warning, std::move(*why)}
+          : base::LogEntry{base::Severity::info, "steps are no longer slower than they should be"});
 }
 
 Outcome Worker::run_gradient() {

@@ -131,12 +131,12 @@ void Core::conclude(base::Time now, Outbox& out) {
   if (!changed) return;
   out.push_back(Tell{result, result == Reachability::reachable ? outer : std::string()});
   if (result == Reachability::reachable) {
-    out.push_back(
-        base::Notice{base::Severity::info,
-                     fmt::format("this peer can be dialed: {} reached it at {}", witness, outer)});
+    out.push_back(base::LogEntry{
+        base::Severity::info,
+        fmt::format("this peer can be dialed: {} reached it at {}", witness, outer)});
     return;
   }
-  out.push_back(base::Notice{
+  out.push_back(base::LogEntry{
       base::Severity::warning,
       fmt::format("this peer cannot be dialed: {} tried {} in vain. It links by "
                   "dialing others, at one moment with them, or over a member that relays; to be "

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/notice.hpp"
+#include "base/log_entry.hpp"
 #include "base/peer_id.hpp"
 #include "base/strong.hpp"
 #include "wire/messages.hpp"
@@ -131,7 +131,7 @@ struct Failed {
 };
 
 using Action =
-    std::variant<Dial, Send, OpenCircuit, Relay, EndCircuit, Hold, Tell, Failed, base::Notice>;
+    std::variant<Dial, Send, OpenCircuit, Relay, EndCircuit, Hold, Tell, Failed, base::LogEntry>;
 using Outbox = std::vector<Action>;
 
 }  // namespace starling::reach

@@ -121,7 +121,7 @@ base::Status write_summary(const std::string& dir, const SwarmSummary& summary) 
 
 base::Result<PeerSummary> read_peer_summary(const std::string& dir) {
   const std::string path = dir + "/" + kSummaryFile;
-  const base::Result<base::Buffer> bytes = base::read_file(path, kSummaryBytesMax);
+  const base::Result<base::Bytes> bytes = base::read_file(path, kSummaryBytesMax);
   if (!bytes) return fail(bytes.error());
   auto summary = peer_summary_from_json(base::text_of(*bytes));
   if (!summary) return fail(summary.error().in(path));

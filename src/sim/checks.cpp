@@ -63,7 +63,7 @@ void Checks::fault(const PlannedEvent& event, bool begins) {
 }
 
 // Honest peers never find each other at fault; a damaged frame never gets far enough to cause that.
-void Checks::noticed(const Node& node, const base::Notice& notice) {
+void Checks::noticed(const Node& node, const base::LogEntry& notice) {
   if (notice.accuses && !calm_.twins()) alarm_.raise("peer-{} says: {}", node.peer, notice.text);
 }
 

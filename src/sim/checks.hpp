@@ -21,7 +21,7 @@ class Checks final : public Observer {
   explicit Checks(World& world);
 
   void touched(Node& node) override;
-  void noticed(const Node& node, const base::Notice& notice) override;
+  void noticed(const Node& node, const base::LogEntry& notice) override;
   void sent(const Node& from, const wire::Message& message) override;
   void dialed(const Node& node, const peer::Dial& dial, bool answers) override;
   void relays(const Node& relay) override;

@@ -287,7 +287,7 @@ base::Result<std::unique_ptr<const data::SampleSet>> make_quarters(
   constexpr std::uint32_t kPixels = 16;
   constexpr std::uint32_t kKinds = 4;
   base::Rng rng(seed);
-  base::Buffer pixels;
+  base::Bytes pixels;
   data::Answers answers{.classes = kKinds};
   for (std::uint32_t n = 0; n < count; ++n) {
     answers.labels.push_back(static_cast<std::int32_t>(rng.below(kKinds)));

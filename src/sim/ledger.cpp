@@ -127,8 +127,9 @@ std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
                         static_cast<double>(commit.w) * apart,
                .size = 2 * (magnitude(mine) + magnitude(own.values)) + magnitude(theirs) +
                        magnitude(their.values),
-               .ahead = static_cast<double>(commit.part * replica.averaging().ahead) *
-                        momentum_after(commit, replica)};
+               .by_momentum =
+                   static_cast<double>(commit.degree_inverse * replica.averaging().momentum_step) *
+                   momentum_after(commit, replica)};
 }
 
 // The sum of the elements of a link's momentum after an exchange is committed.
@@ -138,7 +139,7 @@ double Ledger::momentum_after(const exchange::CommitJob& commit,
   const auto link = links_.find(commit.peer);
   if (momentum == 0 || link == links_.end()) return 0;
   double sum = momentum * link->second.momentum;
-  for (const base::Buffer* payload : {&commit.own, &commit.their}) {
+  for (const base::Bytes* payload : {&commit.own, &commit.their}) {
     delta::Elements delta;
     if (!delta::decode(*payload, replica.size(), delta)) return 0;
     sum += 0.5 * std::accumulate(delta.values.begin(), delta.values.end(), 0.0);
@@ -170,7 +171,7 @@ void Ledger::check_moved(Jobs due, const Tags& applied, const exchange::Replica&
   for (const exchange::JobTag tag : applied) {
     const auto share = shares_.find(tag);
     if (share == shares_.end()) return;
-    expected += share->second.moved + share->second.ahead;
+    expected += share->second.moved + share->second.by_momentum;
     size += share->second.size;
   }
   // Mirrors in bfloat16 differ from the intended values by up to their last bit.
@@ -203,7 +204,7 @@ void Ledger::note_commits(Jobs due, const Tags& applied, const exchange::Replica
     link.moved.reset();
     const auto share = shares_.find(commit->tag);
     if (applied.size() == 1 && !other && moved_ && share != shares_.end()) {
-      link.moved = *moved_ - share->second.ahead;
+      link.moved = *moved_ - share->second.by_momentum;
     }
     link.sum_before = link.sum;
     if (link.sum && share != shares_.end()) {

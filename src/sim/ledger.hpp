@@ -67,8 +67,8 @@ class Ledger final : public peer::ExchangeObserver {
   /// A commit's part of a batch's movement.
   struct Share {
     double moved = 0;
-    double size = 0;   ///< of the values that were added up: how large the rounding error may be
-    double ahead = 0;  ///< by its link's momentum, in addition to `moved`
+    double size = 0;  ///< of the values that were added up: how large the rounding error may be
+    double by_momentum = 0;  ///< beside `moved`
   };
   using Jobs = std::span<const exchange::Job>;
   using Tags = std::set<exchange::JobTag>;

@@ -82,7 +82,7 @@ class Observer {
   virtual ~Observer() = default;
   /// After every event of a node.
   virtual void touched(Node& node) = 0;
-  virtual void noticed(const Node& node, const base::Notice& notice) = 0;
+  virtual void noticed(const Node& node, const base::LogEntry& notice) = 0;
   virtual void sent(const Node& from, const wire::Message& message) = 0;
   /// `answers`: a process runs at the address at this moment.
   virtual void dialed(const Node& node, const peer::Dial& dial, bool answers) = 0;
@@ -148,7 +148,7 @@ class World {
   // The contents of a link.
   struct Up {};
   struct Frame {
-    base::Buffer bytes;
+    base::Bytes bytes;
     wire::Message message;
     bool damaged = false;
     base::Duration took{};  ///< on lines, from the first byte to the last
@@ -353,7 +353,7 @@ class World {
   void act(Node& node, const peer::Accept& action);
   void act(Node& node, const peer::Close& action);
   void act(Node& node, peer::Run& action);
-  void act(Node& node, const base::Notice& action);
+  void act(Node& node, const base::LogEntry& action);
   void act(Node& node, const peer::Report& action);
   void act(Node& node, const peer::Remember& action);
   void act(Node& node, const peer::Refused& action);

@@ -351,15 +351,15 @@ void World::announce(std::uint32_t slot, int from) {
   const Connection& connection = connections_[slot];
   Waiting& first = connections_[slot].directions[from].waiting.front();
   const auto* frame = std::get_if<Frame>(&first.item);
-  const std::size_t untold = first.sent - first.told;
-  if (frame == nullptr || untold < peer::kArrivingMin) return;
+  const std::size_t mirror_error = first.sent - first.told;
+  if (frame == nullptr || mirror_error < peer::kArrivingMin) return;
   if (now_ - first.told_at < peer::kArrivingEvery) return;
   first.told = first.sent;
   first.told_at = now_;
   const base::Time arrives = now_ + milliseconds(path_state(connection, from).latency_ms);
   at(std::max(arrives, connection.directions[from].last_arrival),
      Part{slot, connection.generation, 1 - from,
-          static_cast<std::uint8_t>(wire::type_of(frame->message)), untold});
+          static_cast<std::uint8_t>(wire::type_of(frame->message)), mirror_error});
 }
 
 void World::happen(Part& part) {

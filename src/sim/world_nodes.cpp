@@ -429,7 +429,7 @@ void World::act(Node& node, peer::Run& action) {
   if (!node.working) begin_work(node);
 }
 
-void World::act(Node& node, const base::Notice& action) {
+void World::act(Node& node, const base::LogEntry& action) {
   if (tracing()) trace(fmt::format("peer-{}   \"{}\"", node.number, action.text));
   if (observer_ != nullptr) observer_->noticed(node, action);
 }

@@ -236,7 +236,7 @@ std::vector<base::ByteView> safetensors_parts(const std::string& header,
   return parts;
 }
 
-base::Result<TensorFile> TensorFile::parse(base::Buffer file, const std::string& name) {
+base::Result<TensorFile> TensorFile::parse(base::Bytes file, const std::string& name) {
   auto entries = parse_safetensors(file, name);
   if (!entries) return fail(entries.error());
   TensorFile result;

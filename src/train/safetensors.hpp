@@ -83,7 +83,7 @@ using TensorMetadata = std::map<std::string, std::string>;
 /// A file in memory and what is in it.
 class TensorFile {
  public:
-  [[nodiscard]] static base::Result<TensorFile> parse(base::Buffer file, const std::string& name);
+  [[nodiscard]] static base::Result<TensorFile> parse(base::Bytes file, const std::string& name);
 
   [[nodiscard]] const std::vector<TensorEntry>& entries() const noexcept { return entries_; }
   /// As given to parse; used in messages.
@@ -98,7 +98,7 @@ class TensorFile {
 
  private:
   std::string name_;
-  base::Buffer file_;
+  base::Bytes file_;
   std::vector<TensorEntry> entries_;
 };
 

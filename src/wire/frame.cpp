@@ -39,12 +39,12 @@ std::uint64_t checksum(const std::byte* header, base::ByteView body) noexcept {
 
 }  // namespace
 
-base::Buffer make_frame(FrameType type, base::ByteView metadata, base::ByteView payload,
-                        base::ByteView more) {
+base::Bytes make_frame(FrameType type, base::ByteView metadata, base::ByteView payload,
+                       base::ByteView more) {
   ASSERT(metadata.size() <= kMetadataMax);
   const std::size_t units = base::ceil_div(metadata.size(), kMetadataUnit);
   const std::size_t padded = units * kMetadataUnit;
-  base::Buffer frame(kFrameHeaderSize + padded + payload.size() + more.size());
+  base::Bytes frame(kFrameHeaderSize + padded + payload.size() + more.size());
   std::byte* header = frame.data();
   header[0] = std::byte{kMajorVersion};
   header[1] = static_cast<std::byte>(type);

@@ -52,7 +52,7 @@ enum class FrameType : std::uint8_t {
 struct Frame {
   std::uint8_t type = 0;  ///< may be a type that this version does not know
   std::size_t metadata_size = 0;
-  base::Buffer bytes;
+  base::Bytes bytes;
 
   [[nodiscard]] base::ByteView metadata() const {
     return base::ByteView(bytes).first(metadata_size);
@@ -63,8 +63,8 @@ struct Frame {
 };
 
 /// Lays out one frame. `metadata` at most kMetadataMax; the payload is `payload`, then `more`.
-[[nodiscard]] base::Buffer make_frame(FrameType type, base::ByteView metadata,
-                                      base::ByteView payload, base::ByteView more = {});
+[[nodiscard]] base::Bytes make_frame(FrameType type, base::ByteView metadata,
+                                     base::ByteView payload, base::ByteView more = {});
 
 /// Cuts a byte stream into frames. Holds at most one unfinished frame, and memory for at most eight
 /// times the bytes that have arrived for it.
@@ -97,7 +97,7 @@ class FrameReader {
   std::size_t header_filled_ = 0;
   std::size_t metadata_size_ = 0;
   std::size_t body_size_ = 0;
-  base::Buffer body_;
+  base::Bytes body_;
 };
 
 }  // namespace starling::wire

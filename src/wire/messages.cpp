@@ -31,7 +31,7 @@ struct Bulk {
 
 template <class Message>
 auto bulk_of(Message& message) {
-  Bulk<std::conditional_t<std::is_const_v<Message>, const base::Buffer, base::Buffer>> bulk;
+  Bulk<std::conditional_t<std::is_const_v<Message>, const base::Bytes, base::Bytes>> bulk;
   fields(message, [&]<class Rule>(const char*, auto& value, const Rule&) {
     if constexpr (std::is_same_v<Rule, Payload>) bulk.payload = &value;
     if constexpr (std::is_same_v<Rule, Tail>) bulk.tail = &value;
@@ -39,12 +39,12 @@ auto bulk_of(Message& message) {
   return bulk;
 }
 
-base::ByteView view_of(const base::Buffer* bytes) {
+base::ByteView view_of(const base::Bytes* bytes) {
   return bytes == nullptr ? base::ByteView{} : base::ByteView(*bytes);
 }
 
 template <class Message>
-base::Buffer frame_of(FrameType type, const Message& message) {
+base::Bytes frame_of(FrameType type, const Message& message) {
   const auto bulk = bulk_of(message);
   const auto frame = [&](base::ByteView metadata) {
     return make_frame(type, metadata, view_of(bulk.payload), view_of(bulk.tail));
@@ -65,9 +65,9 @@ tl::unexpected<base::Error> bad(fmt::format_string<Args...> format, Args&&... ar
 }
 
 /// Moves the frame's payload to its place in the message; its last `tail_bytes` are the tail.
-base::Status take_bulk(Frame& frame, std::uint64_t tail_bytes, Bulk<base::Buffer> bulk) {
+base::Status take_bulk(Frame& frame, std::uint64_t tail_bytes, Bulk<base::Bytes> bulk) {
   if (bulk.payload == nullptr) return {};
-  base::Buffer& payload = *bulk.payload = std::move(frame.bytes);
+  base::Bytes& payload = *bulk.payload = std::move(frame.bytes);
   payload.erase(payload.begin(),
                 payload.begin() + static_cast<std::ptrdiff_t>(frame.metadata_size));
   if (tail_bytes > payload.size() || tail_bytes % sizeof(float) != 0) {
@@ -131,7 +131,7 @@ FrameType type_of(const Message& message) noexcept {
   return kTypes[message.index()];
 }
 
-base::Buffer encode(const Message& message) {
+base::Bytes encode(const Message& message) {
   return std::visit([&](const auto& value) { return frame_of(type_of(message), value); }, message);
 }
 

@@ -182,9 +182,9 @@ struct Delta {
   std::uint64_t samples = 0;                 ///< trained by the sender
   std::optional<std::uint64_t> mirror_hash;  ///< hash of the sender's mirror before this delta
   std::uint16_t degree = 1;                  ///< open links of the sender when it encoded
-  bool settled = false;    ///< the sender has made its last step, and this link agrees
-  base::Buffer payload;    ///< elements, laid out as delta/format.hpp says
-  base::Buffer buffers{};  ///< float32 values, all of the sender's buffers; empty: not sent
+  bool settled = false;   ///< the sender has made its last step, and this link agrees
+  base::Bytes payload;    ///< elements, laid out as delta/format.hpp says
+  base::Bytes buffers{};  ///< float32 values, all of the sender's buffers; empty: not sent
   /// Bytes/s at which the receiver's own deltas arrived here, rounded to 8 bits; 0: not known.
   float bandwidth = 0;
 };
@@ -192,8 +192,8 @@ struct Delta {
 /// A whole replica: its difference to the run's initial parameters.
 struct Keyframe {
   std::uint64_t samples = 0;  ///< trained by the sender
-  base::Buffer payload;       ///< a dense delta of 8 bits a value
-  base::Buffer buffers{};     ///< float32 values, as in a delta
+  base::Bytes payload;        ///< a dense delta of 8 bits a value
+  base::Bytes buffers{};      ///< float32 values, as in a delta
 };
 
 enum class ReducePhase : std::uint8_t { none, scatter, gather };
@@ -206,7 +206,7 @@ struct Reduce {
   std::uint16_t hop = 0;     ///< 0 to N - 2
   std::uint16_t chunk = 0;   ///< number of the gradient's part, 0 to N - 1
   std::uint32_t bucket = 0;  ///< number of the piece of that part
-  base::Buffer payload;      ///< float32 values
+  base::Bytes payload;       ///< float32 values
 };
 
 /// The pieces from its predecessor in a ring that a peer has. The first such message on a link says
@@ -313,7 +313,7 @@ enum class Purpose : std::uint8_t {
 [[nodiscard]] FrameType type_of(const Message& message) noexcept;
 
 /// A complete frame for a message. The message must be within the bounds above (ASSERT).
-[[nodiscard]] base::Buffer encode(const Message& message);
+[[nodiscard]] base::Bytes encode(const Message& message);
 
 /// The message in a frame; nothing for an unknown type, which is skipped; an error (protocol) for
 /// metadata that does not verify or a value out of bounds. Takes the payload out of the frame.

@@ -49,8 +49,8 @@ Problem problem_of(const Value&, Any) {
   return std::nullopt;
 }
 inline Problem problem_of(bool, SetByDefault) { return std::nullopt; }
-inline Problem problem_of(const base::Buffer&, Payload) { return std::nullopt; }
-inline Problem problem_of(const base::Buffer&, Tail) { return std::nullopt; }
+inline Problem problem_of(const base::Bytes&, Payload) { return std::nullopt; }
+inline Problem problem_of(const base::Bytes&, Tail) { return std::nullopt; }
 
 template <class T>
 Problem problem_of(const T& value, const Within<T>& rule) {

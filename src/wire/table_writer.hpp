@@ -127,7 +127,7 @@ class TableWriter {
     return {.child = write_table(builder_, record).o};
   }
 
-  Slot slot_of(const base::Buffer& buffers, Tail) {
+  Slot slot_of(const base::Bytes& buffers, Tail) {
     return {.bits = static_cast<std::uint32_t>(buffers.size())};
   }
 

@@ -47,10 +47,10 @@ class Memories {
   }
 
   /// The same from both: bytes and their decoded form, or an error; and the same is held back.
-  base::Result<base::Buffer> encode(const Options& options,
-                                    const std::optional<ReplicaMemory::HoldBack>& hold = {}) {
-    base::Buffer bytes[2];
-    base::Buffer again[2];  // from the same difference, as held back by then
+  base::Result<base::Bytes> encode(const Options& options,
+                                   const std::optional<ReplicaMemory::HoldBack>& hold = {}) {
+    base::Bytes bytes[2];
+    base::Bytes again[2];  // from the same difference, as held back by then
     base::Status encoded[2];
     std::vector<float> trained[2];
     for (std::size_t at = 0; at < 2; ++at) {
@@ -71,7 +71,7 @@ class Memories {
   }
 
   /// Whether both take it, as the same elements.
-  bool decode(const base::Buffer& bytes) {
+  bool decode(const base::Bytes& bytes) {
     const auto shape = delta::check(bytes, size());
     if (!shape) return false;
     base::Status decoded[2];
@@ -114,7 +114,7 @@ class Memories {
 constexpr std::array kBits{1, 2, 3, 4, 8};
 
 /// A delta of every `step`th element, of which the last one is `last`.
-base::Buffer delta_until(std::uint32_t last, std::uint32_t step, std::size_t n) {
+base::Bytes delta_until(std::uint32_t last, std::uint32_t step, std::size_t n) {
   std::vector<std::uint32_t> indices;
   for (std::uint32_t index = last % step; index <= last; index += step) indices.push_back(index);
   const delta::Shape shape{.bits = 1,
@@ -122,7 +122,7 @@ base::Buffer delta_until(std::uint32_t last, std::uint32_t step, std::size_t n) 
                            .block = 65535,
                            .n = static_cast<std::uint32_t>(n),
                            .count = static_cast<std::uint32_t>(indices.size())};
-  base::Buffer bytes;
+  base::Bytes bytes;
   delta::write_header(shape, bytes);
   delta::golomb_encode(indices, {.odd = 1, .shift = 1}, bytes);
   const float scale = 1;
@@ -152,7 +152,7 @@ void deltas_are_those_of_the_host(const std::string& device) {
           BOOST_TEST_CONTEXT("seed " << kSeed << ", " << memories.size() << " elements, "
                                      << input.name << ", density " << options.density << ", bits "
                                      << bits << ", block " << options.block) {
-            const base::Buffer bytes = need(memories.encode(options));
+            const base::Bytes bytes = need(memories.encode(options));
             BOOST_TEST(memories.decode(bytes));
             const ReplicaMemory::HoldBack hold{.keep = 0.75F, .gain = 0.2F};
             BOOST_TEST((need(memories.encode(options, hold)) == bytes));
@@ -226,9 +226,9 @@ void deltas_with_wrong_bits_are_judged_as_by_the_host(const std::string& device)
     memories.set(delta::test::normals(memories.size(), rng), std::vector<float>(memories.size()));
     const Options options{.density = rng.below(2) == 0 ? 0.05 : 0.9,
                           .bits = kBits[rng.below(kBits.size())]};
-    const base::Buffer good = need(memories.encode(options));
+    const base::Bytes good = need(memories.encode(options));
     for (int variant = 0; variant < 50; ++variant) {
-      base::Buffer bad = good;
+      base::Bytes bad = good;
       // Most of them hit starts and codes.
       const std::size_t reach = rng.below(4) == 0 ? bad.size() : 20 + bad.size() / 3;
       for (std::uint64_t flips = 1 + rng.below(3); flips > 0; --flips) {

@@ -38,19 +38,19 @@ void exchange_with(Twins& twins, std::span<Neighbour> neighbours, const delta::O
                    std::uint64_t number, base::Rng& rng) {
   const base::PeerId self = peer(1);
   std::vector<exchange::CommitJob> jobs;
-  std::vector<base::Buffer> payloads(2 * neighbours.size());
+  std::vector<base::Bytes> payloads(2 * neighbours.size());
   twins.both([&](Replica& replica) { replica.expect_deltas(neighbours.size()); });
   for (std::size_t k = 0; k < neighbours.size(); ++k) {
     exchange::test::train(neighbours[k].replica, rng, 0.1F);
-    base::Buffer& own = payloads[2 * k] = twins.encode(neighbours[k].id, options);
-    base::Buffer& their = payloads[2 * k + 1];
+    base::Bytes& own = payloads[2 * k] = twins.encode(neighbours[k].id, options);
+    base::Bytes& their = payloads[2 * k + 1];
     need(neighbours[k].replica.encode(self, options, their));
     jobs.push_back({.peer = neighbours[k].id,
                     .exchange = base::ExchangeNumber{number},
                     .own = own,
                     .their = their,
                     .w = 0.25F,
-                    .part = 0.5F});
+                    .degree_inverse = 0.5F});
   }
   twins.train(rng, 0.1F);
   twins.both([&](Replica& replica) {
@@ -112,7 +112,8 @@ void replica_has_the_same_bits(const std::string& device) {
       exchanges_agree(device, layers(20, 30), 0.5F, {.mirror = mirror}, 11);
       exchanges_agree(device, graph, 0.0F,
                       {.mode = exchange::Mode::choco, .gamma = 0.3F, .mirror = mirror});
-      exchanges_agree(device, graph, 0.5F, {.momentum = 0.6F, .ahead = 0.5F, .mirror = mirror});
+      exchanges_agree(device, graph, 0.5F,
+                      {.momentum = 0.6F, .momentum_step = 0.5F, .mirror = mirror});
     }
   }
 }
@@ -124,10 +125,10 @@ void replica_opens_in_every_way(const std::string& device) {
   Twins twins(device, graph, exchange::test::noises(graph.parameter_count, rng), 0.5F, {});
   Replica other(twins.initial(), 0.5F);
   exchange::test::train(other, rng, 0.2F);
-  base::Buffer theirs;
+  base::Bytes theirs;
   need(other.encode_keyframe(theirs));
   twins.train(rng, 0.1F);
-  base::Buffer own[2];
+  base::Bytes own[2];
   std::size_t at = 0;
   twins.both([&](Replica& replica) { need(replica.encode_keyframe(own[at++])); });
   BOOST_TEST((own[0] == own[1]));

@@ -80,8 +80,8 @@ class Twins {
   }
 
   /// The same delta from both, with drifts that agree.
-  base::Buffer encode(const base::PeerId& to, const delta::Options& options) {
-    base::Buffer payloads[2];
+  base::Bytes encode(const base::PeerId& to, const delta::Options& options) {
+    base::Bytes payloads[2];
     const auto here = need(host_.encode(to, options, payloads[0]));
     const auto there = need(moved_.encode(to, options, payloads[1]));
     BOOST_TEST_REQUIRE((payloads[0] == payloads[1]));

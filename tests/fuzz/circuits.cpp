@@ -29,7 +29,7 @@ constexpr std::uint64_t kLimit = 100'000;
 
 class Links final : public CircuitLinks {
  public:
-  bool send_circuit_frame(base::LinkId link, base::Buffer frame) override {
+  bool send_circuit_frame(base::LinkId link, base::Bytes frame) override {
     ASSERT(frame.size() <= wire::kFrameHeaderSize + kCircuitHeaderSize + kCircuitPieceMax);
     return up(link) && !full;
   }
@@ -90,7 +90,7 @@ class World {
   void end() { circuits_.end(link(), number()); }
 
   void arrive() {
-    base::Buffer payload(kCircuitHeaderSize);
+    base::Bytes payload(kCircuitHeaderSize);
     base::store_little(payload, 0, number());
     base::store_little(payload, 4, static_cast<std::uint32_t>(input_.number(255)));
     base::store_little(payload, 8, std::uint32_t{input_.rarely() ? 1U : 0U});
@@ -109,7 +109,7 @@ class World {
     Carrier& end = **at;
     while (end.readable() && input_.flag()) ASSERT(!end.take().empty());
     if (const std::size_t room = end.writable(); room > 0) {
-      end.send(base::Buffer(std::min<std::size_t>(room, 1 + input_.take<std::uint16_t>())));
+      end.send(base::Bytes(std::min<std::size_t>(room, 1 + input_.take<std::uint16_t>())));
     }
     end.send_credit();
     ASSERT(end.unconsumed() <= kCircuitWindow);

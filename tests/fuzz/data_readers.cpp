@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t kUnpackedMax = 1 << 16;
 
 void fuzz_idx(base::ByteView bytes) {
-  const auto idx = data::parse_idx(data::Storage(base::Buffer(bytes.begin(), bytes.end())), 0, "");
+  const auto idx = data::parse_idx(data::Storage(base::Bytes(bytes.begin(), bytes.end())), 0, "");
   if (!idx) return;
   std::size_t values = 1;
   for (const std::uint32_t side : idx->shape()) values *= side;

@@ -48,7 +48,7 @@ void fuzz_encode(base::ByteView bytes, std::uint8_t choice) {
                                .bits = kBits[choice % std::size(kBits)],
                                .block = 1U + choice % 32U};
   delta::HostDelta own;
-  base::Buffer payload;
+  base::Bytes payload;
   if (!delta::encode({.base = x, .offset = {}, .mirror = zero}, options, payload, own)) return;
   delta::Elements elements;
   ASSERT(delta::decode(payload, n, elements).has_value());

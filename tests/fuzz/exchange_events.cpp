@@ -271,7 +271,7 @@ class World {
     ASSERT(!std::exchange(settled_, true), "it settles once");
     ASSERT(phase_ == Phase::settling, "it settles in its time");
   }
-  void perform(const base::Notice& said) { ASSERT(!said.text.empty()); }
+  void perform(const base::LogEntry& said) { ASSERT(!said.text.empty()); }
   void perform(const Failed& failed) {
     ASSERT(failed.error.code == base::ErrorCode::diverged, "nothing else can end this peer");
     failed_ = true;

@@ -43,7 +43,7 @@ Read read_all(base::ByteView stream, std::size_t piece) {
 }
 
 /// A sound frame, or bytes.
-void append_part(fuzz::Input& input, base::Buffer& stream) {
+void append_part(fuzz::Input& input, base::Bytes& stream) {
   const bool sound = input.at_most(3) != 0;
   const auto type = static_cast<wire::FrameType>(input.take<std::uint8_t>());
   const base::ByteView first = input.take_bytes(input.at_most(kPartMax));
@@ -57,7 +57,7 @@ void append_part(fuzz::Input& input, base::Buffer& stream) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::Input input(data, size);
   const std::size_t piece = 1 + input.at_most(254);
-  base::Buffer stream;
+  base::Bytes stream;
   while (!input.empty()) append_part(input, stream);
   Read whole = read_all(stream, stream.size());
   const Read pieces = read_all(stream, piece);

@@ -85,14 +85,14 @@ class World {
   }
   // The opening of a session, which may be another peer's or cut short.
   void greet() {
-    base::Buffer said;
+    base::Bytes said;
     make_plain_session(Role::dialer, id_of(input_.rarely() ? 3 : 2))->output(said);
     base::append(said, encode(Preamble{}));
     if (input_.rarely()) said[input_.at_most(said.size() - 1)] ^= std::byte{1};
     say(carried_.back(), std::move(said));
     pump();
   }
-  static void say(Carried& on, base::Buffer bytes) {
+  static void say(Carried& on, base::Bytes bytes) {
     if (!bytes.empty()) on.pipe->from[0].arrived.push_back(std::move(bytes));
   }
   Carried& some() { return carried_[input_.at_most(carried_.size() - 1)]; }
@@ -100,9 +100,9 @@ class World {
   void say_data() {
     const base::ByteView bytes = input_.take_bytes(input_.at_most(kBytesMax));
     const auto type = static_cast<wire::FrameType>(input_.at_most(23));
-    const base::Buffer frame = wire::make_frame(type, {}, bytes);
+    const base::Bytes frame = wire::make_frame(type, {}, bytes);
     const base::ByteView all = input_.rarely() ? bytes : base::ByteView(frame);
-    base::Buffer cell;
+    base::Bytes cell;
     append_cell_header(cell, CellType::data, all.size());
     base::append(cell, all);
     said_ += all.size();
@@ -120,7 +120,7 @@ class World {
   void say_other() {
     const auto type = static_cast<CellType>(input_.at_most(9));
     const base::ByteView bytes = input_.take_bytes(input_.at_most(kBytesMax));
-    base::Buffer cell;
+    base::Bytes cell;
     append_cell_header(cell, type, bytes.size());
     base::append(cell, bytes);
     say(some(), std::move(cell));
@@ -132,7 +132,7 @@ class World {
   }
 
   void send() {
-    const base::Buffer payload(input_.take<std::uint16_t>(), std::byte{7});
+    const base::Bytes payload(input_.take<std::uint16_t>(), std::byte{7});
     static_cast<void>(
         link_.send(wire::make_frame(wire::FrameType::delta, {}, payload), wire::Purpose::delta));
   }
@@ -172,7 +172,7 @@ class World {
     for (Carried& on : carried_) hear(on);
   }
   void hear(Carried& on) {
-    for (const base::Buffer& message : std::exchange(on.pipe->from[1].flying, {})) {
+    for (const base::Bytes& message : std::exchange(on.pipe->from[1].flying, {})) {
       base::ByteView bytes(message);
       const std::size_t before = std::min(on.unread, bytes.size());
       on.unread -= before;

@@ -200,7 +200,7 @@ class World {
     ASSERT(neighbours_.erase(down.peer) == 1, "a neighbour is lost once");
   }
   void perform(const MembersChanged&) {}
-  void perform(const base::Notice& said) { ASSERT(!said.text.empty()); }
+  void perform(const base::LogEntry& said) { ASSERT(!said.text.empty()); }
 
   /// Like the peer, and like requests for its status.
   void look() const {

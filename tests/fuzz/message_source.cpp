@@ -53,7 +53,7 @@ wire::MemberRecord plain_record(std::size_t number, bool has_replica) {
 }
 
 std::optional<wire::Message> over_the_wire(const wire::Message& message) {
-  const base::Buffer bytes = wire::encode(message);
+  const base::Bytes bytes = wire::encode(message);
   base::ByteView stream(bytes);
   wire::FrameReader reader(kPayloadMax);
   auto frame = reader.read(stream);
@@ -283,12 +283,12 @@ wire::Message MessageSource::link_open(Id from) {
   return open;
 }
 
-base::Buffer MessageSource::some_bytes() {
+base::Bytes MessageSource::some_bytes() {
   const base::ByteView bytes = input_.take_bytes(input_.at_most(kBytesMax));
   return {bytes.begin(), bytes.end()};
 }
 
-base::Buffer MessageSource::sparse_payload() {
+base::Bytes MessageSource::sparse_payload() {
   if (input_.at_most(7) == 7) return some_bytes();
   constexpr std::array kBits{1, 2, 3, 4, 8};
   const std::vector<float> zero(options_.elements, 0.0F);
@@ -297,23 +297,23 @@ base::Buffer MessageSource::sparse_payload() {
   if (input_.rarely()) values[0] = input_.take<float>();
   const delta::Options options{
       .density = 0.5, .bits = kBits[input_.at_most(kBits.size() - 1)], .block = 16};
-  base::Buffer payload;
+  base::Bytes payload;
   delta::HostDelta coded;
   const delta::Difference difference{.base = values, .offset = {}, .mirror = zero};
   static_cast<void>(delta::encode(difference, options, payload, coded));
   return payload;
 }
 
-base::Buffer MessageSource::dense_payload() {
+base::Bytes MessageSource::dense_payload() {
   if (input_.at_most(7) == 7) return some_bytes();
   const std::vector<float> zero(options_.elements, 0.0F);
   const std::vector<float> values(options_.elements, static_cast<float>(input_.at_most(9)));
-  base::Buffer payload;
+  base::Bytes payload;
   static_cast<void>(delta::encode_dense({.base = values, .offset = {}, .mirror = zero}, payload));
   return payload;
 }
 
-base::Buffer MessageSource::buffers() {
+base::Bytes MessageSource::buffers() {
   if (input_.rarely()) return some_bytes();
   const std::vector<float> values(options_.buffers, static_cast<float>(input_.at_most(3)) - 1);
   const base::ByteView bytes = std::as_bytes(std::span(values));

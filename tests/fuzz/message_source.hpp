@@ -113,10 +113,10 @@ class MessageSource {
   std::uint64_t prefix() { return id_of(input_.at_most(options_.others)).prefix(); }
   wire::Claim claim();
   wire::Progress progress(std::uint64_t of);
-  base::Buffer sparse_payload();
-  base::Buffer dense_payload();
-  base::Buffer buffers();
-  base::Buffer some_bytes();
+  base::Bytes sparse_payload();
+  base::Bytes dense_payload();
+  base::Bytes buffers();
+  base::Bytes some_bytes();
 
   Input& input_;
   Options options_;

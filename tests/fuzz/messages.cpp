@@ -17,7 +17,7 @@ using namespace starling;
 namespace {
 
 /// The message in a frame; nothing where it is refused or of no known type.
-std::optional<wire::Message> read(const base::Buffer& bytes) {
+std::optional<wire::Message> read(const base::Bytes& bytes) {
   base::ByteView stream(bytes);
   wire::FrameReader reader(bytes.size());
   auto frame = reader.read(stream);
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const base::ByteView metadata = input.take_bytes(input.take<std::uint16_t>());
   const auto message = read(wire::make_frame(type, metadata, input.rest()));
   if (!message) return 0;
-  const base::Buffer written = wire::encode(*message);
+  const base::Bytes written = wire::encode(*message);
   const auto again = read(written);
   ASSERT(again.has_value() && again->index() == message->index());
   ASSERT(wire::encode(*again) == written);

@@ -347,7 +347,7 @@ class World {
     if (const auto link = links_.find(close.link); link != links_.end()) link->second.closed = true;
   }
   void perform(Run& run) { worker_.submit(std::move(run.job)); }
-  void perform(const base::Notice& said) { ASSERT(!said.text.empty()); }
+  void perform(const base::LogEntry& said) { ASSERT(!said.text.empty()); }
   void perform(const Report&) { look(); }
   void perform(const Remember& remember) {
     ASSERT(remember.addresses.size() <= membership::kRememberedMax);

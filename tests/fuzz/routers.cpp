@@ -52,7 +52,7 @@ void read_proxy(fuzz::Input input) {
   const auto proxy = io::parse_proxy(kProxies[input.at_most(3)]);
   ASSERT(proxy.has_value());
   io::ProxyTunnel tunnel(*proxy, {input.flag() ? "peer.example" : "2001:db8::1", 4000});
-  base::Buffer said;
+  base::Bytes said;
   tunnel.output(said);
   const std::size_t piece = 1 + input.at_most(63);
   while (!input.empty() && !tunnel.established()) {

@@ -73,7 +73,7 @@ std::vector<wire::Message> some_messages() {
 }
 
 wire::Frame frame_of(const wire::Message& message) {
-  const base::Buffer bytes = wire::encode(message);
+  const base::Bytes bytes = wire::encode(message);
   base::ByteView stream(bytes);
   wire::FrameReader reader(bytes.size());
   return reader.read(stream).value().value();
@@ -116,7 +116,7 @@ void add_deltas(Seeds& seeds) {
   std::vector<float> values = zero;
   for (std::size_t i = 0; i < kElements; ++i) values[i] = static_cast<float>(i % 17) - 8;
   const delta::Difference difference{.base = values, .offset = {}, .mirror = zero};
-  base::Buffer payload;
+  base::Bytes payload;
   for (const int bits : {1, 2, 3, 4, 8}) {
     delta::HostDelta coded;
     const delta::Options options{.density = 0.1, .bits = bits, .block = 16};

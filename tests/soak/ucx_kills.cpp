@@ -77,7 +77,7 @@ struct Talk {
     }
     carrier->send_credit();
     if (carrier->writable() > 0) {
-      base::Buffer data(std::min(carrier->writable(), kMessage));
+      base::Bytes data(std::min(carrier->writable(), kMessage));
       for (std::byte& byte : data) byte = static_cast<std::byte>(sent++ % kPeriod);
       carrier->send(std::move(data));
       worked = true;

@@ -282,8 +282,8 @@ Status DeviceReplica::commit_alone(const CommitStep& step) {
                              .theirs = reinterpret_cast<M*>(at(step.theirs)),
                              .v = v,
                              .momentum = step.momentum,
-                             .ahead = step.ahead,
-                             .part = step.part,
+                             .momentum_step = step.momentum_step,
+                             .degree_inverse = step.degree_inverse,
                              .w = step.w,
                              .moves_mirrors = step.moves_mirrors,
                              .draw = step.draw};

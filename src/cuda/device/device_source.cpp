@@ -356,7 +356,7 @@ Status DeviceSource::take(const Tiles& from, const ChoiceRoom& room, std::size_t
   return done;
 }
 
-Status DeviceSource::code(const delta::Coding& coding, base::Buffer& out, delta::Delta& coded) {
+Status DeviceSource::code(const delta::Coding& coding, base::Bytes& out, delta::Delta& coded) {
   if (chosen_.size() > 0) {
     const CodeRoom room(chosen_.size(), size_, coding);
     auto done = work_.reserve(room.offsets.bytes());
@@ -417,7 +417,7 @@ Status DeviceSource::release_sent() {
 // One wait: the end of the last run, which comes before the codes of indices, tells their bytes,
 // and room for the most that they may have is made while the device works.
 Status DeviceSource::append_sections(const delta::Coding& coding, const CodeRoom& room,
-                                     base::Buffer& out) {
+                                     base::Bytes& out) {
   const std::size_t most = room.offsets.bytes() - room.words;
   const std::size_t starts = (room.runs - 1) * sizeof(std::uint32_t);
   const std::size_t scales = room.blocks * sizeof(float);

@@ -89,7 +89,7 @@ class DeviceSource final : public delta::DeltaSource {
   base::Result<delta::Choice> choose(const delta::Choosing& which,
                                      std::span<std::uint32_t> gaps) override;
   /// `coded` is a DeviceDelta.
-  base::Status code(const delta::Coding& coding, base::Buffer& out, delta::Delta& coded) override;
+  base::Status code(const delta::Coding& coding, base::Bytes& out, delta::Delta& coded) override;
 
   /// Like ReplicaMemory's.
   [[nodiscard]] base::Result<bool> decode(const delta::CodedDelta& coded, DeviceDelta& into);
@@ -121,7 +121,7 @@ class DeviceSource final : public delta::DeltaSource {
   [[nodiscard]] base::Status code_values(const delta::Coding& coding, const CodeRoom& room);
   [[nodiscard]] base::Status release_sent();
   [[nodiscard]] base::Status append_sections(const delta::Coding& coding, const CodeRoom& room,
-                                             base::Buffer& out);
+                                             base::Bytes& out);
   [[nodiscard]] base::Result<bool> decode_elements(const delta::CodedDelta& coded,
                                                    const DeviceElementsBuffer& to);
 

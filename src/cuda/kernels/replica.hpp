@@ -211,8 +211,8 @@ struct CommitSides {
   M* theirs;
   float* v;  ///< the link's momentum; null: it has none
   float momentum;
-  float ahead;
-  float part;
+  float momentum_step;
+  float degree_inverse;
   float w;
   bool moves_mirrors;
   std::uint32_t draw;
@@ -226,10 +226,10 @@ struct CommitSides {
     if (v != nullptr) {
       const float common = (mirrors.own + mirrors.their) - mirrors.before;
       moving = base::unless_faded(times(momentum, moving) + times(0.5F, common));
-      const float p = times(ahead, moving);
+      const float p = times(momentum_step, moving);
       mirrors.own += p;
       mirrors.their += p;
-      from += times(part, p);
+      from += times(degree_inverse, p);
     }
     const float d = times(w, mirrors.their - mirrors.own);
     const float moved = moves_mirrors ? d : 0.0F;

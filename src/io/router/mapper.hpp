@@ -43,7 +43,7 @@ class Mapper {
 
   /// To be sent to the router.
   struct Send {
-    base::Buffer datagram;
+    base::Bytes datagram;
   };
   /// To be asked by UPnP; the answer goes to upnp_mapped() or upnp_removed().
   struct AskUpnp {

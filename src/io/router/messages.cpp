@@ -55,8 +55,8 @@ std::string text_of(std::uint8_t code) {
 
 }  // namespace
 
-base::Buffer pack(const PortRequest& request, const Nonce& nonce) {
-  base::Buffer bytes;
+base::Bytes pack(const PortRequest& request, const Nonce& nonce) {
+  base::Bytes bytes;
   append_big(bytes, kVersion);
   append_big(bytes, kMap);
   append_big(bytes, std::uint16_t{0});
@@ -137,10 +137,10 @@ std::optional<PortReply> look(base::ByteView bytes, std::uint8_t operation, std:
 
 }  // namespace
 
-base::Buffer pack_address_request() { return {std::byte{kVersion}, std::byte{kAddress}}; }
+base::Bytes pack_address_request() { return {std::byte{kVersion}, std::byte{kAddress}}; }
 
-base::Buffer pack(const PortRequest& request) {
-  base::Buffer bytes;
+base::Bytes pack(const PortRequest& request) {
+  base::Bytes bytes;
   append_big(bytes, kVersion);
   append_big(bytes, kMapTcp);
   append_big(bytes, std::uint16_t{0});

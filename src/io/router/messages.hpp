@@ -46,7 +46,7 @@ using PortReply = std::variant<Foreign, OtherVersion, RouterRefusal, PortAnswer>
 namespace pcp {
 
 inline constexpr std::size_t kSize = 60;
-[[nodiscard]] base::Buffer pack(const PortRequest& request, const Nonce& nonce);
+[[nodiscard]] base::Bytes pack(const PortRequest& request, const Nonce& nonce);
 /// `request`: the request; its addresses and the nonce must come back.
 [[nodiscard]] PortReply unpack(base::ByteView bytes, const PortRequest& request,
                                const Nonce& nonce);
@@ -56,8 +56,8 @@ inline constexpr std::size_t kSize = 60;
 namespace nat_pmp {
 
 /// Asks for the outer address.
-[[nodiscard]] base::Buffer pack_address_request();
-[[nodiscard]] base::Buffer pack(const PortRequest& request);
+[[nodiscard]] base::Bytes pack_address_request();
+[[nodiscard]] base::Bytes pack(const PortRequest& request);
 /// Only the address in PortAnswer::outer is set.
 [[nodiscard]] PortReply unpack_address(base::ByteView bytes);
 [[nodiscard]] PortReply unpack(base::ByteView bytes, const PortRequest& request);

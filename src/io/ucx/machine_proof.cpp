@@ -94,7 +94,7 @@ base::Result<MachineProof> MachineProof::open(const std::string& folder) {
 }
 
 MachineProof::Bytes MachineProof::of(base::ByteView text) const {
-  base::Buffer message(sizeof kLabel + sizeof network_ + text.size());
+  base::Bytes message(sizeof kLabel + sizeof network_ + text.size());
   std::memcpy(message.data(), kLabel, sizeof kLabel);
   std::memcpy(message.data() + sizeof kLabel, &network_, sizeof network_);
   if (!text.empty()) {

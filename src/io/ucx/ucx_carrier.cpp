@@ -13,7 +13,8 @@ namespace {
 constexpr unsigned kActiveMessage = 1;
 constexpr std::uint32_t kLastBit = 1U << 31;
 constexpr std::uint32_t kNumberMask = kLastBit - 1;
-// Credit is sent in a separate message when this much is untold; most is sent along with data.
+// Credit is sent in a separate message when this much is mirror_error; most is sent along with
+// data.
 constexpr std::uint32_t kCreditStep = kWindow / 4;
 
 struct Header {
@@ -133,7 +134,7 @@ void UcxCarrier::fail(Failure failure, std::string text) {
 
 struct UcxCarrier::Message {
   Header header;  // UCX reads header and data until the send is complete
-  base::Buffer data;
+  base::Bytes data;
   UcxCarrier* carrier;
 };
 
@@ -148,7 +149,7 @@ std::size_t UcxCarrier::writable() const noexcept {
   return room <= kMessageCost ? 0 : std::min(room - kMessageCost, kMessageMax);
 }
 
-void UcxCarrier::send(base::Buffer data) {
+void UcxCarrier::send(base::Bytes data) {
   ASSERT(!data.empty() && data.size() <= writable());
   sent_cost_ += cost_of(data.size());
   post(std::move(data), false);
@@ -166,7 +167,7 @@ void UcxCarrier::send_credit() {
   post({}, false);
 }
 
-void UcxCarrier::post(base::Buffer data, bool last) {
+void UcxCarrier::post(base::Bytes data, bool last) {
   auto message = std::make_unique<Message>(
       Message{{(sent_number_ & kNumberMask) | (last ? kLastBit : 0), consumed_cost_},
               std::move(data),
@@ -237,9 +238,9 @@ void UcxCarrier::on_message(base::ByteView header, base::ByteView data) {
   if (!data.empty()) received_.emplace_back(data.begin(), data.end());
 }
 
-base::Buffer UcxCarrier::take() {
+base::Bytes UcxCarrier::take() {
   ASSERT(readable());
-  base::Buffer data = std::move(received_.front());
+  base::Bytes data = std::move(received_.front());
   received_.pop_front();
   consumed_cost_ += cost_of(data.size());
   return data;

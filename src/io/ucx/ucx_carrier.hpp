@@ -67,13 +67,13 @@ class UcxCarrier final : public Carrier {
   ~UcxCarrier() override;
 
   [[nodiscard]] std::size_t writable() const noexcept override;
-  void send(base::Buffer data) override;
+  void send(base::Bytes data) override;
   [[nodiscard]] bool send_end() override;
   [[nodiscard]] bool end_sent() const noexcept override { return end_sent_; }
   void send_credit() override;
 
   [[nodiscard]] bool readable() const noexcept override { return !received_.empty(); }
-  [[nodiscard]] base::Buffer take() override;
+  [[nodiscard]] base::Bytes take() override;
   [[nodiscard]] bool ended() const noexcept override { return end_received_ && received_.empty(); }
 
   [[nodiscard]] Failure failure() const noexcept override { return failure_; }
@@ -98,7 +98,7 @@ class UcxCarrier final : public Carrier {
   explicit UcxCarrier(UcxCarriers& carriers) noexcept : carriers_(carriers) {}
   [[nodiscard]] base::Status open(ucp_ep_params_t& params);
   [[nodiscard]] bool may_send() const noexcept;
-  void post(base::Buffer data, bool last);
+  void post(base::Bytes data, bool last);
   void sent(ucs_status_t status);
   void fail(Failure failure, std::string text);
   void on_message(base::ByteView header, base::ByteView data);
@@ -113,7 +113,7 @@ class UcxCarrier final : public Carrier {
   bool wired_ = false;
   bool end_sent_ = false;
 
-  std::deque<base::Buffer> received_;
+  std::deque<base::Bytes> received_;
   std::uint32_t received_number_ = 0;
   std::uint32_t received_cost_ = 0;
   std::uint32_t consumed_cost_ = 0;

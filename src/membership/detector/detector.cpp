@@ -214,7 +214,7 @@ void Detector::on_beat(base::LinkId id, const wire::Heartbeat& beat, base::Time 
   link.clock.take(beat, now);
   if (progress_.merge(beat.progress, link.peer.prefix(), now)) watch_.hurry(now);
   if (progress_.has_overflowed() && !std::exchange(told_overflow_, true)) {
-    out.push_back(base::Notice{
+    out.push_back(base::LogEntry{
         base::Severity::warning,
         fmt::format("this run has met more than {} peers, those that are gone included: what later "
                     "ones train is counted by themselves alone, so their schedules and the end "

@@ -4,7 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/notice.hpp"
+#include "base/log_entry.hpp"
 #include "base/time.hpp"
 #include "membership/between.hpp"
 #include "membership/event.hpp"
@@ -20,7 +20,7 @@ struct RanLate {
 using DetectorEvent = std::variant<LinkMet, RoleSet, LinkEnded, Accuse, RanLate, StoodStill,
                                    Received, Heard, SpeedMeasured, Moved, Leave>;
 using DetectorAction =
-    std::variant<Send, MembersChanged, base::Notice, Admitted, EndLink, MemberBack, MemberGone>;
+    std::variant<Send, MembersChanged, base::LogEntry, Admitted, EndLink, MemberBack, MemberGone>;
 using DetectorOutbox = std::vector<DetectorAction>;
 
 }  // namespace starling::membership

@@ -69,8 +69,8 @@ bool OwnRecord::raise_above(std::uint64_t incarnation, base::Time now) {
 void OwnRecord::refute(std::uint64_t incarnation, std::string_view taken_for, base::Time now,
                        DetectorOutbox& out) {
   if (!raise_above(incarnation, now)) return;
-  out.push_back(
-      base::Notice{Severity::info, fmt::format("refuted: this peer was taken for {}", taken_for)});
+  out.push_back(base::LogEntry{Severity::info,
+                               fmt::format("refuted: this peer was taken for {}", taken_for)});
 }
 
 void OwnRecord::met(const MemberRecord& record, base::Time now, DetectorOutbox& out) {
@@ -80,7 +80,7 @@ void OwnRecord::met(const MemberRecord& record, base::Time now, DetectorOutbox& 
   }
   if (conflict_.note_other(record.incarnation, now)) {
     const auto& at = record.addresses;
-    out.push_back(base::Notice{
+    out.push_back(base::LogEntry{
         Severity::warning,
         fmt::format("another process has this peer's key (key.pem in its folder) and is at {}: "
                     "stop one of the two, or start one in a folder of its own",
@@ -93,7 +93,7 @@ void OwnRecord::overrule_if_due(base::Time now, DetectorOutbox& out) {
   const auto due = conflict_.due();
   if (!due || *due > now || !raise_above(conflict_.open(), now)) return;
   out.push_back(
-      base::Notice{Severity::info, "overruled a newer record of this peer that it did not make"});
+      base::LogEntry{Severity::info, "overruled a newer record of this peer that it did not make"});
 }
 
 }  // namespace starling::membership

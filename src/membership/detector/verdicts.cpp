@@ -17,7 +17,7 @@ namespace {
 using wire::MemberRecord;
 using wire::MemberState;
 
-base::Notice told_of(const MemberRecord& record, MemberState state, wire::DeathReason reason) {
+base::LogEntry told_of(const MemberRecord& record, MemberState state, wire::DeathReason reason) {
   return {base::Severity::info, fmt::format("{} ({}) is {}: {}", record.name, record.id.brief(),
                                             wire::to_string(state), wire::to_string(reason))};
 }

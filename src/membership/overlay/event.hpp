@@ -4,7 +4,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/notice.hpp"
+#include "base/log_entry.hpp"
 #include "membership/between.hpp"
 #include "membership/event.hpp"
 
@@ -13,7 +13,7 @@ namespace starling::membership {
 /// Of Received only Neighbour and Bye mean something.
 using OverlayEvent = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Hold, Leave,
                                   Admitted, EndLink, MemberBack, MemberGone, StoodStill>;
-using OverlayAction = std::variant<Dial, Send, Close, NeighbourUp, NeighbourDown, base::Notice,
+using OverlayAction = std::variant<Dial, Send, Close, NeighbourUp, NeighbourDown, base::LogEntry,
                                    LinkMet, RoleSet, LinkEnded, Accuse>;
 using OverlayOutbox = std::vector<OverlayAction>;
 

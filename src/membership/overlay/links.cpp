@@ -90,8 +90,8 @@ void Links::end_neighbour(base::LinkId id, LossReason reason, base::Time ends, O
   make_contact(id, ends, out);
   if (exchanges(link)) out.push_back(NeighbourDown{link.peer, id, reason});
   out.push_back(
-      base::Notice{base::Severity::info,
-                   fmt::format("link to {} ended: {}", link.peer.brief(), to_string(reason))});
+      base::LogEntry{base::Severity::info,
+                     fmt::format("link to {} ended: {}", link.peer.brief(), to_string(reason))});
 }
 
 void Links::hold(base::LinkId id, bool on) { links_.at(id).held = on; }

@@ -9,8 +9,8 @@ using namespace starling::base;
 
 namespace {
 
-Buffer numbers(std::initializer_list<int> values) {
-  Buffer bytes;
+Bytes numbers(std::initializer_list<int> values) {
+  Bytes bytes;
   for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
   return bytes;
 }
@@ -20,7 +20,7 @@ Buffer numbers(std::initializer_list<int> values) {
 BOOST_AUTO_TEST_SUITE(endian)
 
 BOOST_AUTO_TEST_CASE(numbers_are_read_at_any_place) {
-  const Buffer bytes = numbers({0xff, 0x01, 0x02, 0x83, 0x04, 0x05, 0x06, 0x07, 0x88});
+  const Bytes bytes = numbers({0xff, 0x01, 0x02, 0x83, 0x04, 0x05, 0x06, 0x07, 0x88});
   BOOST_TEST(load_little<std::uint8_t>(bytes) == 0xff);
   BOOST_TEST(load_little<std::uint16_t>(bytes, 1) == 0x0201);
   BOOST_TEST(load_little<std::uint32_t>(bytes, 1) == 0x04830201U);
@@ -32,7 +32,7 @@ BOOST_AUTO_TEST_CASE(numbers_are_read_at_any_place) {
 }
 
 BOOST_AUTO_TEST_CASE(numbers_are_written) {
-  Buffer bytes(3);
+  Bytes bytes(3);
   store_little(bytes, 1, std::uint16_t{0x0102});
   append_little(bytes, std::uint32_t{0x03040506});
   append_little(bytes, std::array<std::uint8_t, 2>{7, 8});

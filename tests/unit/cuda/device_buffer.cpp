@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(what_is_reserved_for_deltas_is_enough_to_make_and_commit_th
   const std::size_t count = size / 10;
   const std::size_t reserved = need(memory.reserve(count, size, false));
   const auto delta = memory.make_delta();
-  base::Buffer bytes;
+  base::Bytes bytes;
   constexpr delta::ReplicaMemory::HoldBack kHold{.keep = 0.5F, .gain = 0.5F};
   delta::DeltaSource& source = memory.difference(mine, kHold);
   const delta::Choice choice =
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_delta_of_a_neighbour_that_does_not_fit_leaves_room_for_th
   delta::ReplicaMemory& memory = nearly.memory;
   need(memory.add_mirror(base::LargeFloats(size)));
   need(memory.add_mirror(base::LargeFloats(size)));
-  const auto coded = [](std::size_t count, const base::Buffer& bytes) {
+  const auto coded = [](std::size_t count, const base::Bytes& bytes) {
     // Gaps of zero in one bit, levels of one bit, and one scale.
     const auto at = base::ByteView(bytes);
     const std::size_t starts = (count - 1) / delta::kCodesPerRun * sizeof(std::uint32_t);
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_delta_of_a_neighbour_that_does_not_fit_leaves_room_for_th
                              .values = at.subspan(starts + codes + sizeof(float))};
   };
   const auto bytes_of = [](std::size_t count) {
-    base::Buffer bytes;
+    base::Bytes bytes;
     const auto append = [&](const auto& value) {
       const auto more = std::as_bytes(std::span(&value, 1));
       bytes.insert(bytes.end(), more.begin(), more.end());
@@ -167,8 +167,8 @@ BOOST_AUTO_TEST_CASE(a_delta_of_a_neighbour_that_does_not_fit_leaves_room_for_th
     bytes.resize(bytes.size() + (count + 7) / 8);
     return bytes;
   };
-  const base::Buffer few = bytes_of(size / 10);
-  const base::Buffer all = bytes_of(size);
+  const base::Bytes few = bytes_of(size / 10);
+  const base::Bytes all = bytes_of(size);
   const auto delta = memory.make_delta();
   for (int round = 0; round < 2; ++round) {
     BOOST_TEST(need(memory.decode(coded(size / 10, few), *delta)));

@@ -53,7 +53,7 @@ struct Counting {
   std::unique_ptr<delta::Delta> made;
   std::unique_ptr<delta::Delta> taken;
   delta::Scratch scratch;
-  base::Buffer bytes;
+  base::Bytes bytes;
 };
 
 }  // namespace

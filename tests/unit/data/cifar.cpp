@@ -14,8 +14,8 @@ namespace {
 constexpr std::size_t kPixelCount = 3072;
 
 /// Records: the labels, then pixels that are all the record's number.
-base::Buffer records(std::uint32_t first, std::uint32_t count, bool coarse) {
-  base::Buffer bytes;
+base::Bytes records(std::uint32_t first, std::uint32_t count, bool coarse) {
+  base::Bytes bytes;
   for (std::uint32_t i = first; i < first + count; ++i) {
     if (coarse) bytes.push_back(std::byte{99});
     bytes.push_back(static_cast<std::byte>(i % 10));

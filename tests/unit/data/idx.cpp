@@ -5,7 +5,7 @@
 
 using namespace starling::data;
 using namespace starling::data::testing;
-using starling::base::Buffer;
+using starling::base::Bytes;
 
 namespace {
 
@@ -17,7 +17,7 @@ struct IdxFiles {
   }
 
   /// The error of reading these bytes as `file`.gz.
-  std::string error_of(const Buffer& bytes) {
+  std::string error_of(const Bytes& bytes) {
     write(folder / "file.gz", bytes);
     const auto idx = read_idx(folder / "file");
     BOOST_REQUIRE(!idx.has_value());
@@ -28,8 +28,8 @@ struct IdxFiles {
 
   starling::testing::TemporaryFolder folder;
   std::vector<std::uint8_t> values;
-  Buffer plain;
-  Buffer packed;
+  Bytes plain;
+  Bytes packed;
 };
 
 bool equal(const Idx& idx, const std::vector<std::uint8_t>& values) {
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(truncated_gzip_is_refused_at_every_length) {
   for (std::size_t size = 0; size < packed.size(); size += 1 + size / 7) {
     BOOST_TEST_CONTEXT("cut to " << size << " of " << packed.size()) {
       const std::string text =
-          error_of(Buffer(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(size)));
+          error_of(Bytes(packed.begin(), packed.begin() + static_cast<std::ptrdiff_t>(size)));
       BOOST_TEST(contains(text, "truncated"));
     }
   }
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(truncated_gzip_is_refused_at_every_length) {
 BOOST_AUTO_TEST_CASE(flipped_byte_is_refused) {
   for (std::size_t at = 12; at < packed.size(); at += 1 + packed.size() / 60) {
     BOOST_TEST_CONTEXT("byte " << at << " of " << packed.size()) {
-      Buffer damaged = packed;
+      Bytes damaged = packed;
       damaged[at] ^= std::byte{0x40};
       BOOST_TEST(!error_of(damaged).empty());
     }
@@ -75,16 +75,16 @@ BOOST_AUTO_TEST_CASE(flipped_byte_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(bytes_after_the_gzip_data_are_refused) {
-  Buffer longer = packed;
+  Bytes longer = packed;
   longer.insert(longer.end(), 5, std::byte{0});
   BOOST_TEST(contains(error_of(longer), "5 trailing bytes"));
 }
 
 BOOST_AUTO_TEST_CASE(content_longer_or_shorter_than_announced_is_refused) {
-  Buffer longer = plain;
+  Bytes longer = plain;
   longer.push_back(std::byte{1});
   BOOST_TEST(contains(error_of(gzip(longer)), "more than its IDX header announces"));
-  Buffer shorter = plain;
+  Bytes shorter = plain;
   shorter.pop_back();
   BOOST_TEST(contains(error_of(gzip(shorter)), "less than an IDX file needs (1 bytes missing)"));
 }
@@ -95,21 +95,21 @@ BOOST_AUTO_TEST_CASE(header_that_announces_gigabytes_takes_no_memory) {
 }
 
 BOOST_AUTO_TEST_CASE(wrong_magic_is_named) {
-  Buffer floats = plain;
+  Bytes floats = plain;
   floats[2] = std::byte{0x0d};
   BOOST_TEST(contains(error_of(gzip(floats)), "wrong magic 0x00000d03"));
-  write(folder / "text", Buffer(100, std::byte{'x'}));
+  write(folder / "text", Bytes(100, std::byte{'x'}));
   BOOST_TEST(contains(read_idx(folder / "text").error().text, "wrong magic 0x78787878"));
 }
 
 BOOST_AUTO_TEST_CASE(plain_file_with_wrong_length_is_refused) {
-  Buffer longer = plain;
+  Bytes longer = plain;
   longer.push_back(std::byte{1});
   write(folder / "a", longer);
   BOOST_TEST(contains(read_idx(folder / "a").error().text, "trailing bytes"));
-  write(folder / "a", Buffer(plain.begin(), plain.end() - 1));
+  write(folder / "a", Bytes(plain.begin(), plain.end() - 1));
   BOOST_TEST(contains(read_idx(folder / "a").error().text, "truncated"));
-  write(folder / "a", Buffer(plain.begin(), plain.begin() + 9));
+  write(folder / "a", Bytes(plain.begin(), plain.begin() + 9));
   BOOST_TEST(contains(read_idx(folder / "a").error().text, "cut off in its IDX header"));
   write(folder / "a", {});
   BOOST_TEST(contains(read_idx(folder / "a").error().text, "too short"));
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(cache_is_used_and_mended) {
   const std::string cached = entries->path().string();
 
   // The cache's content is read: the source keeps only its name and trailer.
-  Buffer hollow(packed.size(), std::byte{0});
+  Bytes hollow(packed.size(), std::byte{0});
   std::copy(packed.end() - 8, packed.end(), hollow.end() - 8);
   write(folder / "a.gz", hollow);
   const auto again = read_idx(folder / "a", cache);
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(cache_is_used_and_mended) {
 
   // A damaged cache is not believed, and is written anew.
   write(folder / "a.gz", packed);
-  Buffer damaged = starling::base::read_file(cached, 1 << 20).value();
+  Bytes damaged = starling::base::read_file(cached, 1 << 20).value();
   damaged.back() ^= std::byte{1};
   write(cached, damaged);
   const auto mended = read_idx(folder / "a", cache);

@@ -13,9 +13,9 @@
 
 namespace starling::data::testing {
 
-inline base::Buffer idx_bytes(const std::vector<std::uint32_t>& shape,
-                              const std::vector<std::uint8_t>& values) {
-  base::Buffer bytes{std::byte{0}, std::byte{0}, std::byte{8}, std::byte(shape.size())};
+inline base::Bytes idx_bytes(const std::vector<std::uint32_t>& shape,
+                             const std::vector<std::uint8_t>& values) {
+  base::Bytes bytes{std::byte{0}, std::byte{0}, std::byte{8}, std::byte(shape.size())};
   for (const std::uint32_t side : shape) {
     for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(std::byte(side >> shift & 255));
   }
@@ -23,10 +23,10 @@ inline base::Buffer idx_bytes(const std::vector<std::uint32_t>& shape,
   return bytes;
 }
 
-inline base::Buffer gzip(const base::Buffer& plain) {
+inline base::Bytes gzip(const base::Bytes& plain) {
   z_stream stream{};
   BOOST_REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  base::Buffer packed(plain.size() + 1024);
+  base::Bytes packed(plain.size() + 1024);
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(plain.data()));
   stream.avail_in = static_cast<uInt>(plain.size());
   stream.next_out = reinterpret_cast<Bytef*>(packed.data());
@@ -37,7 +37,7 @@ inline base::Buffer gzip(const base::Buffer& plain) {
   return packed;
 }
 
-inline void write(const std::string& path, const base::Buffer& bytes) {
+inline void write(const std::string& path, const base::Bytes& bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));

@@ -52,7 +52,7 @@ struct SmallSet {
   }
 
   Config config;
-  starling::base::Buffer pixels;
+  starling::base::Bytes pixels;
   std::unique_ptr<const ArraySet> set;
   std::optional<Shards> shards;
 };

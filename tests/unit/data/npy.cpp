@@ -16,7 +16,7 @@ using namespace starling::data::testing;
 namespace {
 
 /// As numpy.save writes it; `header` is the dictionary.
-base::Buffer npy_bytes(std::string header, base::ByteView values, int version = 1) {
+base::Bytes npy_bytes(std::string header, base::ByteView values, int version = 1) {
   const std::size_t before = version == 1 ? 10 : 12;
   while ((before + header.size() + 1) % 64 != 0) header += ' ';
   header += '\n';
@@ -27,7 +27,7 @@ base::Buffer npy_bytes(std::string header, base::ByteView values, int version = 
   bytes.append(reinterpret_cast<const char*>(&size), version == 1 ? 2 : 4);
   bytes += header;
   const auto view = base::bytes_of(bytes.data(), bytes.size());
-  base::Buffer all(view.begin(), view.end());
+  base::Bytes all(view.begin(), view.end());
   all.insert(all.end(), values.begin(), values.end());
   return all;
 }
@@ -37,8 +37,8 @@ std::string header_of(const std::string& type, const std::string& shape) {
 }
 
 template <class Value>
-base::Buffer array_bytes(const std::string& type, const std::string& shape,
-                         const std::vector<Value>& values) {
+base::Bytes array_bytes(const std::string& type, const std::string& shape,
+                        const std::vector<Value>& values) {
   return npy_bytes(header_of(type, shape), base::bytes_of(std::span(values)));
 }
 
@@ -52,7 +52,7 @@ struct NpyFiles {
     put("y_train", array_bytes("<i8", "20,", y));
   }
 
-  void put(const std::string& name, const base::Buffer& bytes) {
+  void put(const std::string& name, const base::Bytes& bytes) {
     write(folder / (name + ".npy"), bytes);
   }
   Dataset loaded() {
@@ -66,7 +66,7 @@ struct NpyFiles {
     BOOST_TEST((dataset.error().code == base::ErrorCode::data));
     return dataset.error().text;
   }
-  std::string error_of(const base::Buffer& x_train) {
+  std::string error_of(const base::Bytes& x_train) {
     put("x_train", x_train);
     return error();
   }

@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(all_that_are_wanted_are_those_that_there_are) {
 
 /// The labels that an evaluation on 100 of 1,000 samples sees.
 std::set<std::int32_t> labels_seen(std::vector<std::int32_t> labels) {
-  const starling::base::Buffer pixels(labels.size());
+  const starling::base::Bytes pixels(labels.size());
   const auto set =
       ArraySet::make(
           {.blocks = {{pixels.data(), 1, static_cast<std::uint32_t>(pixels.size())}}, .shape = {1}},

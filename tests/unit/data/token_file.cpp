@@ -54,7 +54,7 @@ struct TokenFiles {
     return out;
   }
 
-  std::string error_of(base::Buffer bytes) {
+  std::string error_of(base::Bytes bytes) {
     write(folder / "file.tokens", bytes);
     const auto file = open_token_file(folder / "file.tokens", {});
     BOOST_REQUIRE(!file.has_value());
@@ -152,7 +152,7 @@ BOOST_AUTO_TEST_CASE(what_an_interrupted_writer_left_is_cleared_away) {
   fs::create_directories(folder / "out");
   const std::string left = folder / "out/00007.tokens.partial";
   const std::string other = folder / "out/mine.tokens.partial";
-  for (const std::string& path : {left, other}) write(path, base::Buffer(10));
+  for (const std::string& path : {left, other}) write(path, base::Bytes(10));
   BOOST_TEST((read(write_all(kTokensAFile)) == tokens));
   BOOST_TEST(!fs::exists(left));
   BOOST_TEST(fs::exists(other));

@@ -9,7 +9,7 @@
 #include "vectors.hpp"
 
 using namespace starling;
-using base::Buffer;
+using base::Bytes;
 using base::Rng;
 using delta::Elements;
 using delta::Options;
@@ -18,7 +18,7 @@ using delta::test::normals;
 namespace {
 
 struct Coded {
-  Buffer bytes;
+  Bytes bytes;
   Elements elements;  // as the receiver decodes them
 };
 
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_an_error_that_names_the_parameter) {
     auto x = normals(100000, rng);
     x[4242] = bad;
     delta::HostDelta own;
-    Buffer out;
+    Bytes out;
     const auto result = delta::encode({.base = x, .offset = {}, .mirror = zero}, {}, out, own);
     BOOST_REQUIRE(!result.has_value());
     BOOST_TEST((result.error().code == base::ErrorCode::diverged));

@@ -10,7 +10,7 @@
 #include "vectors.hpp"
 
 using namespace starling;
-using base::Buffer;
+using base::Bytes;
 using base::Rng;
 using delta::test::normals;
 
@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(a_keyframe_is_within_half_a_level_of_every_element) {
     BOOST_TEST_CONTEXT("seed " << kSeed << ", n " << n) {
       const auto x = normals(n, rng);
       const auto origin = normals(n, rng);
-      Buffer bytes;
+      Bytes bytes;
       BOOST_REQUIRE(delta::encode_dense({.base = x, .offset = {}, .mirror = origin}, bytes));
       BOOST_TEST(bytes.size() == 12 + (n + 255) / 256 * 4 + n);
       std::vector<float> out(n);
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_keyframe_is_within_half_a_level_of_every_element) {
 BOOST_AUTO_TEST_CASE(a_replica_at_the_origin_comes_out_to_the_bit) {
   Rng rng(42);
   const auto origin = normals(1000, rng);
-  Buffer bytes;
+  Bytes bytes;
   BOOST_REQUIRE(delta::encode_dense({.base = origin, .offset = {}, .mirror = origin}, bytes));
   std::vector<float> out(1000);
   BOOST_REQUIRE(delta::decode_dense(bytes, origin, out));
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_not_encoded) {
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 2e30F}) {
     std::vector<float> x(1000, 1.0F);
     x[300] = bad;
-    Buffer bytes;
+    Bytes bytes;
     const auto status = delta::encode_dense({.base = x, .offset = {}, .mirror = origin}, bytes);
     BOOST_REQUIRE(!status.has_value());
     BOOST_TEST((status.error().code == base::ErrorCode::diverged));
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_keyframe_that_moves_an_element_out_of_bounds_is_refused) 
   const std::vector<float> low(300, 0.0F);
   const std::vector<float> high(300, 9e29F);
   const std::vector<float> x(300, 9e29F);
-  Buffer bytes;
+  Bytes bytes;
   BOOST_REQUIRE(delta::encode_dense({.base = x, .offset = {}, .mirror = low}, bytes));
   std::vector<float> out(300);
   BOOST_TEST(delta::decode_dense(bytes, low, out).has_value());
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_keyframe_that_moves_an_element_out_of_bounds_is_refused) 
 }
 
 BOOST_AUTO_TEST_CASE(a_sparse_delta_of_all_elements_is_no_keyframe) {
-  Buffer bytes;
+  Bytes bytes;
   delta::write_header({.kind = delta::Kind::sparse, .bits = 8, .block = 256, .n = 1, .count = 1},
                       bytes);
   bytes.resize(bytes.size() + 6, std::byte{1});

@@ -8,7 +8,7 @@
 #include "base/rng.hpp"
 #include "delta/format.hpp"
 
-using starling::base::Buffer;
+using starling::base::Bytes;
 using starling::base::Rng;
 using starling::delta::Coding;
 using starling::delta::golomb_decode;
@@ -47,7 +47,7 @@ Coding coding_of(std::uint32_t parameter) {
 
 // Starts and codes as they lie behind each other.
 struct Codes {
-  Buffer bytes;
+  Bytes bytes;
   std::size_t count = 0;
 
   Codes(const std::vector<std::uint32_t>& indices, std::uint32_t parameter)
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(crowded_indices_take_fewer_bits_than_random_ones) {
 }
 
 BOOST_AUTO_TEST_CASE(zeros_without_end_are_refused_after_one_pass) {
-  const Buffer zeros(100000, std::byte{0});
+  const Bytes zeros(100000, std::byte{0});
   std::vector<std::uint32_t> out(1);
   for (std::uint32_t parameter = 0; parameter <= kGolombMax; ++parameter) {
     BOOST_TEST(!golomb_decode({}, zeros, coding_of(parameter), std::size_t{1} << 30, out));

@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(
             in_halves ? delta::MirrorView(std::span<const base::BFloat16>(halves))
                       : delta::MirrorView(v.mirror);
         Vectors plain = v;
-        base::Buffer expected;
+        base::Bytes expected;
         delta::HostDelta said;
         BOOST_REQUIRE(delta::encode({plain.base, plain.offset, mirror}, {}, expected, said));
         hold_back_plainly(plain);
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(
 
         DifferenceSource source;
         delta::Scratch scratch;
-        base::Buffer bytes;
+        base::Bytes bytes;
         source.read({v.base, v.offset, kKeep, kGain}, mirror);
         BOOST_REQUIRE(delta::encode(source, {}, scratch, bytes, said));
         BOOST_TEST((bytes == expected));

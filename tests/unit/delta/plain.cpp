@@ -16,7 +16,7 @@
 #include "vectors.hpp"
 
 using namespace starling;
-using base::Buffer;
+using base::Bytes;
 using base::Rng;
 using delta::Elements;
 using delta::kCodesPerRun;
@@ -111,7 +111,7 @@ class Bits {
     }
   }
   [[nodiscard]] std::size_t size() const { return size_; }
-  Buffer bytes;
+  Bytes bytes;
 
  private:
   std::size_t size_ = 0;
@@ -134,7 +134,7 @@ void put_index(Bits& bits, std::uint32_t gap, std::uint32_t golomb) {
 }
 
 template <class T>
-void put(Buffer& out, T value) {
+void put(Bytes& out, T value) {
   out.resize(out.size() + sizeof value);
   std::memcpy(out.data() + out.size() - sizeof value, &value, sizeof value);
 }
@@ -150,12 +150,12 @@ std::vector<std::uint32_t> plain_gaps(const std::vector<std::uint32_t>& indices)
   return gaps;
 }
 
-Buffer plain_encode(const std::vector<float>& difference, const Options& options) {
+Bytes plain_encode(const std::vector<float>& difference, const Options& options) {
   const Elements chosen =
       plain_select(difference, delta::count_for(options.density, difference.size()));
   const std::uint32_t golomb =
       delta::golomb_parameter(plain_gaps(chosen.indices), chosen.size(), difference.size());
-  Buffer out;
+  Bytes out;
   put(out, static_cast<std::uint8_t>(kVersion << 4 | (options.bits - 1)));
   put(out, static_cast<std::uint8_t>(golomb));
   put(out, static_cast<std::uint16_t>(options.block));
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(bytes_are_those_of_the_plain_version) {
   delta::DifferenceSource source;
   delta::Scratch scratch;
   delta::HostDelta own;
-  Buffer bytes;
+  Bytes bytes;
   for (int round = 0; round < 120; ++round) {
     const std::size_t n = 1 + rng.below(std::size_t{1} << (1 + rng.below(17)));
     const double density = std::pow(10.0, -3.5 * rng.uniform());

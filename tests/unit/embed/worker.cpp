@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(mirrors_are_those_of_other_peers_however_the_program_rounds
       return made;
     };
     (void)run(exchange::OpenJob{.peer = other});
-    base::Buffer their;
+    base::Bytes their;
     for (const std::uint64_t t : {1, 2, 3}) {
       const base::ExchangeNumber number{t};
       auto encoded = std::get<exchange::Encoded>(

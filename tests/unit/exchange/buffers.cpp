@@ -14,7 +14,7 @@
 using namespace starling;
 using namespace starling::exchange;
 using namespace starling::exchange::test;
-using base::Buffer;
+using base::Bytes;
 using base::ErrorCode;
 using base::Rng;
 using delta::format::kMagnitudeMax;
@@ -34,7 +34,7 @@ Values values_of(const Buffers& buffers) {
   return {buffers.values().begin(), buffers.values().end()};
 }
 
-Buffer bytes_of(const Values& values) {
+Bytes bytes_of(const Values& values) {
   const auto bytes = base::bytes_of(std::span(values));
   return {bytes.begin(), bytes.end()};
 }
@@ -69,7 +69,7 @@ struct Pair {
   Values initial = noises(kN, rng);
   Replica a{initial, 0.5F, pair_spec()};
   Replica b{initial, 0.5F, pair_spec()};
-  Buffer qa, qb;
+  Bytes qa, qb;
 };
 
 }  // namespace
@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_SUITE(buffers)
 BOOST_AUTO_TEST_CASE(what_one_writes_another_reads) {
   Buffers one(pair_spec());
   BOOST_REQUIRE(one.set(Values{-3.5F, 0.25F}, ErrorCode::data).has_value());
-  Buffer bytes;
+  Bytes bytes;
   BOOST_REQUIRE(one.write(bytes).has_value());
   BOOST_TEST(bytes.size() == 8U);
   const auto read = Buffers(pair_spec()).read(bytes);
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(values_out_of_bounds_are_neither_taken_nor_read_nor_written
       BOOST_TEST((read.error().code == ErrorCode::protocol));
       if (bad.size() != 2) continue;
       std::ranges::copy(bad, one.values().begin());  // as training that diverges does
-      Buffer bytes;
+      Bytes bytes;
       const auto written = one.write(bytes);
       BOOST_REQUIRE(!written.has_value());
       BOOST_TEST((written.error().code == ErrorCode::diverged));
@@ -153,8 +153,8 @@ BOOST_AUTO_TEST_CASE(distance_is_relative) {
 BOOST_FIXTURE_TEST_CASE(an_exchange_that_carries_buffers_averages_them_at_both_ends, Pair) {
   set(a, {1.0F, 2.0F});
   set(b, {3.0F, 6.0F});
-  const Buffer ba = bytes_of({1.0F, 2.0F});
-  const Buffer bb = bytes_of({3.0F, 6.0F});
+  const Bytes ba = bytes_of({1.0F, 2.0F});
+  const Bytes bb = bytes_of({3.0F, 6.0F});
   BOOST_TEST(a.buffer_drift(kB) == 1.0);  // nothing is known yet
   set(a, {2.0F, 2.0F});                   // a step between the encode and the commit
   commit(a,
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(a_replica_without_buffers_accepts_none) {
   Rng rng(74);
   Replica plain(noises(kN, rng), 0.5F);
   BOOST_TEST(plain.buffers().size() == 0U);
-  Buffer keyframe;
+  Bytes keyframe;
   BOOST_REQUIRE(plain.encode_keyframe(keyframe).has_value());
   BOOST_TEST(!plain.open_adopted(kA, keyframe, bytes_of({1.0F})).has_value());
   BOOST_TEST(plain.open_adopted(kA, keyframe).has_value());

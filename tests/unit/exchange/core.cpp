@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(w_comes_from_the_larger_of_the_two_degrees_in_the_frames) {
     const float expected = 1.0F / (1.0F + static_cast<float>(std::max<int>(degree, 2)));
     BOOST_TEST(std::bit_cast<std::uint32_t>(peer.commit->w) ==
                std::bit_cast<std::uint32_t>(expected));
-    BOOST_TEST(peer.commit->part == 0.5F);  // of its own
+    BOOST_TEST(peer.commit->degree_inverse == 0.5F);  // of its own
   }
 }
 
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(no_delta_of_a_run_file_and_no_keyframe_is_longer_than_a_pay
         x[i] = static_cast<float>(rng.uniform()) + (i < clustered ? 1.0F : 0.1F);
       }
       const starling::delta::Difference difference{.base = x, .offset = {}, .mirror = zeros};
-      starling::base::Buffer bytes;
+      starling::base::Bytes bytes;
       for (const double density : {1e-6, 0.01, 0.1, 0.4, 0.7, 1.0}) {
         starling::delta::HostDelta delta;
         BOOST_REQUIRE(starling::delta::encode(
@@ -176,8 +176,8 @@ BOOST_AUTO_TEST_CASE(every_so_many_deltas_carry_the_buffers) {
   peer.delta('a', 1);
   BOOST_TEST(peer.encode->with_buffers);
   peer.committed();
-  const starling::base::Buffer own(8, std::byte{1});
-  const starling::base::Buffer theirs(8, std::byte{2});
+  const starling::base::Bytes own(8, std::byte{1});
+  const starling::base::Bytes theirs(8, std::byte{2});
   peer.on(Encoded{.peer = peer.encode->peer,
                   .tag = peer.encode->tag,
                   .exchange = {2},
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(buffers_of_another_size_are_reported) {
     options.buffers = 2;
     Transcript peer(options);
     peer.open_fresh('a');
-    const starling::wire::Delta delta{.exchange = {1}, .buffers = starling::base::Buffer(bytes)};
+    const starling::wire::Delta delta{.exchange = {1}, .buffers = starling::base::Bytes(bytes)};
     TEST_LINES(peer.on(Received{peer_named('a'), delta}), "a: run close", "a: misbehaved");
   }
 }
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(a_peer_does_not_settle_before_its_buffers_agree) {
                            .status = {},
                            .drift = 0.001,
                            .density = 0.1,
-                           .buffers = starling::base::Buffer(4),
+                           .buffers = starling::base::Bytes(4),
                            .buffer_drift = buffer_drift});
   };
   TEST_LINES(encoded(0.02), "a: delta 1 of 1");

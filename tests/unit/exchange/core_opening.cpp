@@ -101,8 +101,8 @@ BOOST_AUTO_TEST_CASE(a_latecomer_is_given_a_replica) {
 BOOST_AUTO_TEST_CASE(who_adopts_is_given_the_buffers_and_who_merges_keeps_its_own) {
   Options options = member_options();
   options.buffers = 2;
-  const starling::base::Buffer buffers(8, std::byte{3});
-  const auto keyframe = [&](const starling::base::Buffer& carried) {
+  const starling::base::Bytes buffers(8, std::byte{3});
+  const auto keyframe = [&](const starling::base::Bytes& carried) {
     return Received{peer_named('a'),
                     starling::wire::Keyframe{.samples = 0, .payload = {}, .buffers = carried}};
   };
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_keyframe_with_buffers_that_are_not_due_is_reported) {
     taker.up('a');
     taker.link_open('a', kMember);
     const starling::wire::Keyframe bad{
-        .samples = 0, .payload = {}, .buffers = starling::base::Buffer(bytes)};
+        .samples = 0, .payload = {}, .buffers = starling::base::Bytes(bytes)};
     TEST_LINES(taker.on(Received{peer_named('a'), bad}), "a: misbehaved");
   }
   Options merging = member_options();
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_keyframe_with_buffers_that_are_not_due_is_reported) {
   merger.up('a');
   merger.link_open('a', kMember);
   const starling::wire::Keyframe bad{
-      .samples = 0, .payload = {}, .buffers = starling::base::Buffer(8)};
+      .samples = 0, .payload = {}, .buffers = starling::base::Bytes(8)};
   TEST_LINES(merger.on(Received{peer_named('a'), bad}), "a: run close", "a: misbehaved");
 }
 

@@ -97,16 +97,16 @@ EncodeJob encode_job(char name) {
 }
 
 /// A delta that somebody else could have written.
-base::Buffer sound_delta() {
+base::Bytes sound_delta() {
   Replica other(std::vector<float>(kN, 0.5F), 0.5F);
   BOOST_REQUIRE(other.open_fresh(peer(9)).has_value());
   for (float& value : other.trained()) value += 1.0F;
-  base::Buffer bytes;
+  base::Bytes bytes;
   encode(other, peer(9), {.density = 0.05}, bytes);
   return bytes;
 }
 
-CommitJob commit_job(char name, base::Buffer own, base::Buffer their) {
+CommitJob commit_job(char name, base::Bytes own, base::Bytes their) {
   CommitJob job{.peer = peer_named(name), .tag = 3, .exchange = {1}, .w = 0.5F};
   job.own = std::move(own);
   job.their = std::move(their);
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(no_more_is_asked_of_a_replica_whose_device_has_failed) {
 }
 
 BOOST_AUTO_TEST_CASE(a_device_that_fails_ends_an_adoption) {
-  base::Buffer keyframe;
+  base::Bytes keyframe;
   BOOST_REQUIRE(Replica(std::vector<float>(kN, 0.5F), 0.5F).encode_keyframe(keyframe).has_value());
   There there;
   there.device.copies = failed(ErrorCode::device);
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(a_momentum_below_the_smallest_float32_is_none) {
 
 // A hash that could not be taken differs from every other, and a distance of 0 looks near.
 BOOST_AUTO_TEST_CASE(a_device_that_fails_makes_no_neighbour_look_wrong_or_near) {
-  const base::Buffer delta = sound_delta();
+  const base::Bytes delta = sound_delta();
   CommitJob commit = commit_job('a', delta, delta);
   EncodeJob settling = encode_job('a');
   settling.near_enough = 0.01;
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(a_device_that_fails_makes_no_neighbour_look_wrong_or_near) 
 BOOST_AUTO_TEST_CASE(a_delta_that_there_is_no_room_for_changes_nothing) {
   There there;
   BOOST_REQUIRE(there.replica.open_fresh(peer_named('a')).has_value());
-  const base::Buffer delta = sound_delta();
+  const base::Bytes delta = sound_delta();
   const std::vector<float> before = x_of(there.replica);
   const auto hash = there.replica.mirror_hash(peer_named('a'), MirrorOf::theirs);
   for (base::Status Device::*const where : {&Device::deltas, &Device::committing}) {
@@ -283,18 +283,18 @@ BOOST_AUTO_TEST_CASE(a_delta_that_there_is_no_room_for_changes_nothing) {
 BOOST_AUTO_TEST_CASE(what_this_end_wrote_itself_is_not_held_against_the_other) {
   Replica replica(std::vector<float>(kN, 0.5F), 0.5F);
   BOOST_REQUIRE(replica.open_fresh(peer_named('a')).has_value());
-  const base::Buffer delta = sound_delta();
-  base::Buffer bad = delta;
+  const base::Bytes delta = sound_delta();
+  base::Bytes bad = delta;
   bad.resize(bad.size() - 1);
-  const auto result_of = [&](const base::Buffer& own, const base::Buffer& their) {
+  const auto result_of = [&](const base::Bytes& own, const base::Bytes& their) {
     return std::get<Committed>(*run(commit_job('a', own, their), replica, {0}));
   };
   BOOST_TEST((result_of(bad, delta).result == CommitResult::failed));
   BOOST_TEST((result_of(bad, delta).error.code == ErrorCode::internal));
   BOOST_TEST((result_of(delta, bad).result == CommitResult::invalid));
-  base::Buffer keyframe;
+  base::Bytes keyframe;
   BOOST_REQUIRE(replica.encode_keyframe(keyframe).has_value());
-  base::Buffer cut = keyframe;
+  base::Bytes cut = keyframe;
   cut.resize(cut.size() - 1);
   const auto code_of = [&](const base::Status& status) { return status.error().code; };
   BOOST_TEST((code_of(replica.open_merge(peer_named('b'), cut, keyframe)) == ErrorCode::internal));

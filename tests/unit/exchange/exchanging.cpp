@@ -43,7 +43,7 @@ class ExchangingAlone {
                   .tag = encode.tag,
                   .exchange = encode.exchange,
                   .status = {},
-                  .payload = base::Buffer(bytes),
+                  .payload = base::Bytes(bytes),
                   .density = encode.options.density};
     exchanging.on(event, now, out_);
     return lines();
@@ -91,8 +91,8 @@ class ExchangingAlone {
 // Three exchanges are committed here, and two own deltas kept.
 Session broken_session() {
   Session session{.id = 9, .committed = {3}};
-  session.kept = {{.exchange = {3}, .payload = base::Buffer(100)},
-                  {.exchange = {4}, .payload = base::Buffer(100)}};
+  session.kept = {{.exchange = {3}, .payload = base::Bytes(100)},
+                  {.exchange = {4}, .payload = base::Bytes(100)}};
   return session;
 }
 

@@ -75,10 +75,10 @@ BOOST_AUTO_TEST_CASE(a_restart_is_fresh_until_its_first_step_or_until_others_mix
 
 BOOST_AUTO_TEST_CASE(a_bystander_is_who_would_adopt_and_never_had_a_link) {
   History peer(plain_options());
-  BOOST_TEST(peer.is_bystander());
+  BOOST_TEST(peer.never_joined());
   peer.on_link_open();
-  BOOST_TEST(!peer.is_bystander());
-  BOOST_TEST(!History(restarted_at(0.5)).is_bystander());
+  BOOST_TEST(!peer.never_joined());
+  BOOST_TEST(!History(restarted_at(0.5)).never_joined());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -216,8 +216,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_skipped_while_the_other_end_is_far_or_its_buffer
   Replica far(initial, 0.5F);
   Replica other(initial, 0.5F);
   for (float& value : other.trained()) value += 0.05F;
-  starling::base::Buffer own;
-  starling::base::Buffer theirs;
+  starling::base::Bytes own;
+  starling::base::Bytes theirs;
   BOOST_REQUIRE(far.encode_keyframe(own).has_value());
   BOOST_REQUIRE(other.encode_keyframe(theirs).has_value());
   BOOST_REQUIRE(far.open_merge(peer_named('a'), own, theirs).has_value());

@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_link_that_ends_takes_back_what_was_asked_for_to_open_it) 
   LinksAlone peer;
   peer.up('a').state = Giving{.session = 9, .keyframe_job = 5};
   TEST_LINES(peer.down('a', true), "a: run close");
-  peer.up('a').state = Merging{.session = 9, .own = base::Buffer(8)};  // it is written already
+  peer.up('a').state = Merging{.session = 9, .own = base::Bytes(8)};  // it is written already
   TEST_LINES(peer.down('a', true));
   peer.up('a').state = Adopting{.session = 9};
   TEST_LINES(peer.down('a', true));

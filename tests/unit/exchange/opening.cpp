@@ -40,13 +40,13 @@ class OpeningAlone final : public AfterOpening {
     return go_on();
   }
   Lines keyframe(char peer) {
-    wire::Keyframe message{.samples = 0, .payload = base::Buffer(8)};
+    wire::Keyframe message{.samples = 0, .payload = base::Bytes(8)};
     opening.receive(links.find(peer_named(peer)), message, out_);
     return go_on();
   }
   Lines keyframe_made() {
     const auto& job = std::get<KeyframeJob>(job_);
-    KeyframeMade event{job.peer, job.tag, {}, base::Buffer(8)};
+    KeyframeMade event{job.peer, job.tag, {}, base::Bytes(8)};
     opening.on(event, now, out_);
     return go_on();
   }
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_link_is_handed_over_when_its_mirrors_are_set) {
   TEST_LINES(peer.opened(), "a: begins");
   BOOST_TEST(peer.link('a').opened);
   BOOST_TEST(peer.link('a').session()->id != 0U);
-  BOOST_TEST(!peer.history.is_bystander());
+  BOOST_TEST(!peer.history.never_joined());
 }
 
 BOOST_AUTO_TEST_CASE(a_delta_that_came_while_the_mirrors_were_set_is_handed_over_with_the_link) {

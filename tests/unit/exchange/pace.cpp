@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(the_fastest_of_the_last_deltas_is_the_bandwidth) {
 BOOST_AUTO_TEST_CASE(each_end_is_told_how_fast_its_deltas_come) {
   Transcript peer(plain_options());
   peer.open_fresh('a');
-  starling::wire::Delta delta{.exchange = {1}, .payload = starling::base::Buffer(1000)};
+  starling::wire::Delta delta{.exchange = {1}, .payload = starling::base::Bytes(1000)};
   delta.bandwidth = 125e3;
   peer.on(Received{peer_named('a'), delta, 10ms});
   peer.encoded();

@@ -11,7 +11,7 @@
 using namespace starling;
 using namespace starling::exchange;
 using namespace starling::exchange::test;
-using base::Buffer;
+using base::Bytes;
 using base::Rng;
 
 namespace {
@@ -21,8 +21,8 @@ const base::PeerId kA = peer(1);
 const base::PeerId kB = peer(2);
 const base::PeerId kC = peer(3);
 
-Buffer keyframe(const Replica& replica) {
-  Buffer bytes;
+Bytes keyframe(const Replica& replica) {
+  Bytes bytes;
   BOOST_REQUIRE(replica.encode_keyframe(bytes).has_value());
   return bytes;
 }
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(what_a_delta_leaves_out_is_held_back_until_the_link_closes)
   train(a, rng, 0.1F);
   const auto x = x_of(a);
   BOOST_TEST(same(a.trained(), x));
-  Buffer bytes;
+  Bytes bytes;
   encode(a, kB, {.density = 0.1}, bytes);
   const auto known = with_delta(initial, bytes);
   for (std::size_t i = 0; i < kN; ++i) {
@@ -95,8 +95,8 @@ BOOST_AUTO_TEST_CASE(what_is_trained_after_a_delta_was_written_is_not_held_back)
   Replica b(initial, 1.0F);
   BOOST_REQUIRE(a.open_fresh(kB).has_value());
   BOOST_REQUIRE(b.open_fresh(kA).has_value());
-  Buffer qa;
-  Buffer qb;
+  Bytes qa;
+  Bytes qb;
   encode(a, kB, {.density = 1.0, .bits = 8}, qa);  // of nothing: all is known
   encode(b, kA, {.density = 1.0, .bits = 8}, qb);
   train(a, rng, 0.1F);
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(links_that_write_in_turn_share_what_is_held_back) {
   BOOST_REQUIRE(a.open_fresh(kC).has_value());
   train(a, rng, 0.1F);
   const auto x = x_of(a);
-  Buffer bytes;
+  Bytes bytes;
   std::vector<float> expected = x;
   double rest = 1.0;
   for (int t = 0; t < 8; ++t) {
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_suspended_link_does_not_count_and_keeps_its_mirrors) {
   train(a, rng, 0.1F);
   const auto x = x_of(a);
   const auto hash = a.mirror_hash(kB, MirrorOf::mine);
-  Buffer bytes;
+  Bytes bytes;
   encode(a, kB, {.density = 0.01}, bytes);
   BOOST_TEST(!same(a.trained(), x_of(a)));
   a.suspend(kB);
@@ -159,8 +159,8 @@ BOOST_AUTO_TEST_CASE(merging_ends_keep_their_replicas_and_agree_on_both_mirrors)
   train(a, rng, 0.2F);
   train(b, rng, 0.2F);
   const auto x = x_of(a);
-  const Buffer ka = keyframe(a);
-  const Buffer kb = keyframe(b);
+  const Bytes ka = keyframe(a);
+  const Bytes kb = keyframe(b);
   BOOST_REQUIRE(a.open_merge(kB, ka, kb).has_value());
   BOOST_REQUIRE(b.open_merge(kA, kb, ka).has_value());
   BOOST_TEST(mirrors_equal(a, kA, b, kB));
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(an_adopting_end_stands_where_the_giver_says_to_the_bit) {
   Replica giver(initial, 0.5F);
   Replica taker(initial, 0.5F);
   train(giver, rng, 0.3F);
-  const Buffer k = keyframe(giver);
+  const Bytes k = keyframe(giver);
   BOOST_REQUIRE(giver.open_gave(kB, k).has_value());
   BOOST_REQUIRE(taker.open_adopted(kA, k).has_value());
   BOOST_TEST(mirrors_equal(giver, kA, taker, kB));
@@ -195,8 +195,8 @@ BOOST_AUTO_TEST_CASE(a_damaged_keyframe_opens_nothing_and_changes_nothing) {
   Replica a(initial, 0.5F);
   BOOST_REQUIRE(a.open_fresh(kB).has_value());
   train(a, rng, 0.2F);
-  const Buffer good = keyframe(a);
-  Buffer bad = good;
+  const Bytes good = keyframe(a);
+  Bytes bad = good;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::memcpy(bad.data() + delta::format::kHeaderBytes, &nan, sizeof nan);
   const Snapshot before(a, kB);
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_hostile_delta_changes_nothing) {
   Replica a(initial, 0.5F);
   BOOST_REQUIRE(a.open_fresh(kB).has_value());
   train(a, rng, 0.2F);
-  Buffer own;
+  Bytes own;
   encode(a, kB, {.density = 0.05}, own);
   const auto shape = delta::check(own, kN);
   BOOST_REQUIRE(shape.has_value());
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(a_hostile_delta_changes_nothing) {
   const Snapshot before(a, kB);
   for (const float scale : {std::numeric_limits<float>::quiet_NaN(),
                             std::numeric_limits<float>::infinity(), 1e30F, -1.0F}) {
-    Buffer bad = own;
+    Bytes bad = own;
     std::memcpy(bad.data() + at, &scale, sizeof scale);
     const auto status = a.stage({.peer = kB, .own = own, .their = bad, .w = 0.5F});
     BOOST_REQUIRE(!status.has_value());
@@ -240,10 +240,10 @@ BOOST_AUTO_TEST_CASE(a_mirror_cannot_be_pushed_beyond_its_bound_in_many_steps) {
   const std::vector<float> far(100, 9e29F);
   const std::vector<float> zero(100, 0.0F);
   delta::HostDelta sent;
-  Buffer push;
+  Bytes push;
   const delta::Options all{.density = 1.0, .bits = 8};
   BOOST_REQUIRE(delta::encode({.base = far, .offset = {}, .mirror = zero}, all, push, sent));
-  Buffer own;
+  Bytes own;
   bool refused = false;
   for (int t = 0; t < 10 && !refused; ++t) {
     encode(a, kB, all, own);
@@ -267,15 +267,15 @@ BOOST_AUTO_TEST_CASE(a_refused_exchange_does_not_stop_those_staged_beside_it) {
   BOOST_REQUIRE(b.open_fresh(kA).has_value());
   train(a, rng, 0.1F);
   train(b, rng, 0.1F);
-  Buffer to_b;
-  Buffer to_c;
-  Buffer to_a;
+  Bytes to_b;
+  Bytes to_c;
+  Bytes to_a;
   encode(a, kB, {.density = 0.01}, to_b);
   encode(a, kC, {.density = 0.01}, to_c);
   encode(b, kA, {.density = 0.01}, to_a);
   const auto to_kc = a.mirror_hash(kC, MirrorOf::mine);
   BOOST_TEST(a.stage({.peer = kB, .own = to_b, .their = to_a, .w = 0.25F}).has_value());
-  const Buffer cut(to_a.begin(), to_a.begin() + 5);
+  const Bytes cut(to_a.begin(), to_a.begin() + 5);
   BOOST_TEST(!a.stage({.peer = kC, .own = to_c, .their = cut, .w = 0.25F}).has_value());
   a.apply_staged();
   commit(b, {.peer = kA, .own = to_a, .their = to_b, .w = 0.25F});
@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_not_finite_is_reported_and_not_sent) {
   Replica a(noises(kN, rng), 0.5F);
   BOOST_REQUIRE(a.open_fresh(kB).has_value());
   a.trained()[17] = std::numeric_limits<float>::quiet_NaN();
-  Buffer out;
+  Bytes out;
   BOOST_TEST((a.encode(kB, {}, out).error().code == base::ErrorCode::diverged));
   BOOST_TEST((a.encode_keyframe(out).error().code == base::ErrorCode::diverged));
 }
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(drift_is_the_distance_to_the_neighbours_mirror) {
       const auto initial = noises(n, rng);
       Replica a(initial, 0.5F);
       BOOST_REQUIRE(a.open_fresh(kB).has_value());
-      Buffer out;
+      Bytes out;
       BOOST_TEST(a.encode(kB, {}, out).value() == 0.0);
       train(a, rng, 0.1F);
       const double drift = a.encode(kB, {}, out).value();

@@ -11,7 +11,7 @@
 using namespace starling;
 using namespace starling::exchange;
 using namespace starling::exchange::test;
-using base::Buffer;
+using base::Bytes;
 using base::Rng;
 
 namespace {
@@ -89,8 +89,8 @@ BOOST_AUTO_TEST_CASE(exchanges_of_several_links_follow_the_formulas_to_the_bit) 
     for (int t = 0; t < 30; ++t) {
       train(replica, rng, 0.1F);
       std::ranges::copy(replica.trained(), plain.y.begin());
-      std::array<Buffer, 3> own;
-      std::array<Buffer, 3> their;
+      std::array<Bytes, 3> own;
+      std::array<Bytes, 3> their;
       // Staged in any order, committed in order of peer id; not every link each time.
       std::vector<std::uint8_t> writing;
       for (const std::uint8_t k : {std::uint8_t{2}, std::uint8_t{0}, std::uint8_t{1}}) {
@@ -149,8 +149,8 @@ BOOST_AUTO_TEST_CASE(choco_moves_replicas_and_leaves_the_mirrors_as_the_deltas_m
     train(a, rng, 0.05F);
     train(b, rng, 0.02F);
     std::vector<float> x = x_of(a);
-    Buffer qa;
-    Buffer qb;
+    Bytes qa;
+    Bytes qb;
     encode(a, peer(2), {.density = 0.05}, qa);
     encode(b, peer(1), {.density = 0.02}, qb);
     commit(a, {.peer = peer(2), .own = qa, .their = qb, .w = kW});
@@ -217,8 +217,8 @@ BOOST_DATA_TEST_CASE(mirrors_are_bit_equal_at_both_ends_after_every_commit, kMir
                                  .bits = std::array{1, 2, 3, 4, 8}[rng.below(5)],
                                  .block = static_cast<std::uint32_t>(1 + rng.below(300))};
     const float w = 1.0F / static_cast<float>(2 + rng.below(64));
-    Buffer qa;
-    Buffer qb;
+    Bytes qa;
+    Bytes qb;
     encode(a, peer(2), options, qa);
     train(a, rng, 0.05F);  // an exchange is in flight while its ends go on
     encode(b, peer(1), {.density = 0.02}, qb);
@@ -264,8 +264,8 @@ BOOST_AUTO_TEST_CASE(bfloat16_mirrors_lose_no_step_that_is_too_small_for_them) {
   const auto of_a = x_of(a);
   const auto of_b = x_of(b);
   for (std::uint64_t t = 0; t < 400; ++t) {
-    Buffer qa;
-    Buffer qb;
+    Bytes qa;
+    Bytes qb;
     encode(a, peer(2), {.density = 0.02}, qa);
     encode(b, peer(1), {.density = 0.02}, qb);
     commit(a, {.peer = peer(2), .exchange = {t}, .own = qa, .their = qb, .w = 0.25F});
@@ -311,8 +311,8 @@ BOOST_DATA_TEST_CASE(a_fixed_history_gives_the_same_mirrors_on_every_machine_and
   Replica a(initial, 0.5F, {}, {.mirror = sample});
   Replica b(initial, 0.5F, {}, {.mirror = sample});
   train(a, rng, 0.3F);
-  Buffer keyframe_a;
-  Buffer keyframe_b;
+  Bytes keyframe_a;
+  Bytes keyframe_b;
   BOOST_REQUIRE(a.encode_keyframe(keyframe_a).has_value());
   BOOST_REQUIRE(b.encode_keyframe(keyframe_b).has_value());
   BOOST_REQUIRE(a.open_merge(peer(2), keyframe_a, keyframe_b).has_value());

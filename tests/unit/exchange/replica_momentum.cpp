@@ -10,7 +10,7 @@
 using namespace starling;
 using namespace starling::exchange;
 using namespace starling::exchange::test;
-using base::Buffer;
+using base::Bytes;
 using base::Rng;
 
 namespace {
@@ -23,8 +23,8 @@ std::vector<Replica> merged_ring(std::size_t peers, std::size_t n, const Averagi
   Rng rng(kSeed);
   const std::vector<float> initial(n, 0.0F);
   std::vector<Replica> all;
-  std::vector<Buffer> keyframes(peers);
-  for (Buffer& keyframe : keyframes) {
+  std::vector<Bytes> keyframes(peers);
+  for (Bytes& keyframe : keyframes) {
     all.emplace_back(initial, 0.0F, BufferSpec{}, averaging);
     train(all.back(), rng, 1.0F);
     BOOST_REQUIRE(all.back().encode_keyframe(keyframe).has_value());
@@ -41,8 +41,8 @@ std::vector<Replica> merged_ring(std::size_t peers, std::size_t n, const Averagi
 /// An exchange of everything on each of a ring's links; all deltas are written before any commit.
 void ring_round(std::vector<Replica>& all) {
   const std::size_t peers = all.size();
-  std::vector<Buffer> right(peers);
-  std::vector<Buffer> left(peers);
+  std::vector<Bytes> right(peers);
+  std::vector<Bytes> left(peers);
   const auto at = [&](std::size_t i) { return peer(static_cast<std::uint8_t>(i % peers)); };
   for (std::size_t i = 0; i < peers; ++i) {
     encode(all[i], at(i + 1), kAll, right[i]);
@@ -51,8 +51,9 @@ void ring_round(std::vector<Replica>& all) {
   for (std::size_t i = 0; i < peers; ++i) {
     const std::size_t next = (i + 1) % peers;
     const float w = 1.0F / 3.0F;
-    const auto one = [&](std::size_t from, std::size_t to, const Buffer& own, const Buffer& their) {
-      commit(all[from], {.peer = at(to), .own = own, .their = their, .w = w, .part = 0.5F});
+    const auto one = [&](std::size_t from, std::size_t to, const Bytes& own, const Bytes& their) {
+      commit(all[from],
+             {.peer = at(to), .own = own, .their = their, .w = w, .degree_inverse = 0.5F});
     };
     one(i, next, right[i], left[next]);
     one(next, i, left[next], right[i]);
@@ -84,7 +85,7 @@ BOOST_AUTO_TEST_CASE(both_mirrors_and_the_replica_go_on_as_the_formulas_say) {
   constexpr float kW = 0.2F;
   Rng rng(kSeed);
   const auto initial = noises(kN, rng);
-  Replica replica(initial, 0.0F, {}, {.momentum = kMomentum, .ahead = kAhead});
+  Replica replica(initial, 0.0F, {}, {.momentum = kMomentum, .momentum_step = kAhead});
   BOOST_REQUIRE(replica.open_fresh(peer(1)));
   std::vector<float> v(kN, 0.0F);
   auto mine = initial;
@@ -92,14 +93,15 @@ BOOST_AUTO_TEST_CASE(both_mirrors_and_the_replica_go_on_as_the_formulas_say) {
   for (int t = 0; t < 20; ++t) {
     train(replica, rng, 0.1F);
     auto y = x_of(replica);
-    Buffer own;
-    Buffer their;
+    Bytes own;
+    Bytes their;
     encode(replica, peer(1), {.density = 0.05}, own);
     delta::HostDelta sent;
     const auto other = noises(kN, rng);
     BOOST_REQUIRE(delta::encode({.base = other, .offset = {}, .mirror = theirs}, {.density = 0.02},
                                 their, sent));
-    commit(replica, {.peer = peer(1), .own = own, .their = their, .w = kW, .part = kPart});
+    commit(replica,
+           {.peer = peer(1), .own = own, .their = their, .w = kW, .degree_inverse = kPart});
     const auto mine_then = with_delta(mine, own);
     const auto theirs_then = with_delta(theirs, their);
     for (std::size_t i = 0; i < kN; ++i) {
@@ -126,7 +128,7 @@ BOOST_AUTO_TEST_CASE(both_ends_have_the_same_mirrors) {
   for (const MirrorType type : {MirrorType::float32, MirrorType::bfloat16}) {
     Rng rng(kSeed);
     const auto initial = noises(3000, rng);
-    const Averaging averaging{.momentum = 0.8F, .ahead = 0.3F, .mirror = type};
+    const Averaging averaging{.momentum = 0.8F, .momentum_step = 0.3F, .mirror = type};
     Replica a(initial, 0.8F, {}, averaging);
     Replica b(initial, 0.8F, {}, averaging);
     BOOST_REQUIRE(a.open_fresh(peer(2)));
@@ -140,12 +142,12 @@ BOOST_AUTO_TEST_CASE(both_ends_have_the_same_mirrors) {
   }
 }
 
-// An agreed movement continues by itself, to 1 + ahead / (1 - momentum) times as far, and no delta
-// has to carry the continuation.
+// An agreed movement continues by itself, to 1 + momentum_step / (1 - momentum) times as far, and
+// no delta has to carry the continuation.
 BOOST_AUTO_TEST_CASE(what_momentum_moves_is_not_sent) {
   constexpr std::size_t kN = 100;
   const std::vector<float> initial(kN, 1.0F);
-  constexpr Averaging kAveraging{.momentum = 0.9F, .ahead = 0.1F};
+  constexpr Averaging kAveraging{.momentum = 0.9F, .momentum_step = 0.1F};
   Replica a(initial, 0.0F, {}, kAveraging);
   Replica b(initial, 0.0F, {}, kAveraging);
   BOOST_REQUIRE(a.open_fresh(peer(2)));
@@ -166,8 +168,8 @@ BOOST_AUTO_TEST_CASE(replicas_of_a_ring_come_together_sooner_with_momentum) {
   constexpr int kRounds = 30;
   double left[2];
   for (const bool has_momentum : {false, true}) {
-    auto all =
-        merged_ring(8, 50, has_momentum ? Averaging{.momentum = 0.5F, .ahead = 0.5F} : Averaging{});
+    auto all = merged_ring(
+        8, 50, has_momentum ? Averaging{.momentum = 0.5F, .momentum_step = 0.5F} : Averaging{});
     for (int t = 0; t < kRounds; ++t) ring_round(all);
     left[has_momentum ? 1 : 0] = spread(all);
   }
@@ -199,16 +201,16 @@ BOOST_AUTO_TEST_CASE(a_momentum_that_nothing_feeds_becomes_zero) {
 BOOST_AUTO_TEST_CASE(a_link_that_opens_again_has_no_momentum) {
   Rng rng(kSeed);
   const auto initial = noises(500, rng);
-  Replica a(initial, 0.0F, {}, {.momentum = 0.9F, .ahead = 0.9F});
-  Replica b(initial, 0.0F, {}, {.momentum = 0.9F, .ahead = 0.9F});
+  Replica a(initial, 0.0F, {}, {.momentum = 0.9F, .momentum_step = 0.9F});
+  Replica b(initial, 0.0F, {}, {.momentum = 0.9F, .momentum_step = 0.9F});
   BOOST_REQUIRE(a.open_fresh(peer(2)));
   BOOST_REQUIRE(b.open_fresh(peer(1)));
   train(a, rng, 0.1F);
   meet(a, peer(1), b, peer(2), 0.5F, kAll);
   a.close(peer(2));
   b.close(peer(1));
-  Buffer ka;
-  Buffer kb;
+  Bytes ka;
+  Bytes kb;
   BOOST_REQUIRE(a.encode_keyframe(ka));
   BOOST_REQUIRE(b.encode_keyframe(kb));
   BOOST_REQUIRE(a.open_merge(peer(2), ka, kb));

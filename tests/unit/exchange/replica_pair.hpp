@@ -52,19 +52,19 @@ inline std::vector<float> x_of(const Replica& replica) {
 
 /// A delta by itself at a step boundary.
 inline void encode(Replica& replica, const base::PeerId& to, const delta::Options& options,
-                   base::Buffer& out) {
+                   base::Bytes& out) {
   const auto stats = replica.encode(to, options, out);
   BOOST_REQUIRE_MESSAGE(stats.has_value(), (stats ? std::string() : stats.error().text));
 }
 
-inline delta::Elements decoded(const base::Buffer& bytes, std::size_t n) {
+inline delta::Elements decoded(const base::Bytes& bytes, std::size_t n) {
   delta::Elements elements;
   BOOST_REQUIRE(delta::decode(bytes, n, elements).has_value());
   return elements;
 }
 
 /// `values` and a delta.
-inline std::vector<float> with_delta(std::vector<float> values, const base::Buffer& bytes) {
+inline std::vector<float> with_delta(std::vector<float> values, const base::Bytes& bytes) {
   const delta::Elements delta = decoded(bytes, values.size());
   for (std::size_t k = 0; k < delta.size(); ++k) values[delta.indices[k]] += delta.values[k];
   return values;
@@ -79,8 +79,8 @@ inline void commit(Replica& replica, const CommitJob& job) {
 /// One exchange between a (peer ia) and b (peer ib).
 inline void meet(Replica& a, const base::PeerId& ia, Replica& b, const base::PeerId& ib, float w,
                  const delta::Options& options) {
-  base::Buffer qa;
-  base::Buffer qb;
+  base::Bytes qa;
+  base::Bytes qb;
   encode(a, ib, options, qa);
   encode(b, ia, options, qb);
   commit(a, {.peer = ib, .own = qa, .their = qb, .w = w});

@@ -11,7 +11,7 @@
 using namespace starling;
 using namespace starling::exchange;
 using namespace starling::exchange::test;
-using base::Buffer;
+using base::Bytes;
 using base::Rng;
 
 namespace {
@@ -128,7 +128,7 @@ class Swarm {
  private:
   struct Link {
     std::array<std::size_t, 2> ends{};
-    std::array<std::optional<Buffer>, 2> sent{};
+    std::array<std::optional<Bytes>, 2> sent{};
     std::array<bool, 2> committed{};
   };
 

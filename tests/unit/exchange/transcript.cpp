@@ -62,7 +62,7 @@ std::string line(const Run& run) {
 std::string line(const Misbehaved& bad) { return name_of(bad.peer) + ": misbehaved"; }
 std::string line(const NoRoom& who) { return name_of(who.peer) + ": no room"; }
 std::string line(const Settled& settled) { return settled.timed_out ? "settled late" : "settled"; }
-std::string line(const base::Notice&) { return "notice"; }
+std::string line(const base::LogEntry&) { return "notice"; }
 std::string line(const Failed&) { return "failed"; }
 
 }  // namespace
@@ -127,7 +127,7 @@ Lines Transcript::encoded(double drift, base::Status status) {
                     .tag = encode->tag,
                     .exchange = encode->exchange,
                     .status = std::move(status),
-                    .payload = base::Buffer(4, static_cast<std::byte>(encode->exchange.value)),
+                    .payload = base::Bytes(4, static_cast<std::byte>(encode->exchange.value)),
                     .drift = drift,
                     .density = encode->options.density,
                     .step = {steps}});
@@ -154,7 +154,7 @@ Lines Transcript::committed(CommitResult result, base::ErrorCode code) {
 
 Lines Transcript::keyframe_made() {
   BOOST_REQUIRE(make_keyframe);
-  return on(KeyframeMade{make_keyframe->peer, make_keyframe->tag, {}, base::Buffer(8)});
+  return on(KeyframeMade{make_keyframe->peer, make_keyframe->tag, {}, base::Bytes(8)});
 }
 
 Lines Transcript::opened(base::Status status) {

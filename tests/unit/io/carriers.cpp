@@ -75,7 +75,7 @@ class UcxPair final : public Pair {
       BOOST_REQUIRE(fabric->allow({&kLoopback, 1}).has_value());
     }
     a = fabrics_[0]->connect(kLoopback, fabrics_[1]->port()).value();
-    a->send(base::Buffer(1));
+    a->send(base::Bytes(1));
     BOOST_REQUIRE(until([&] { return b && b->readable(); }));
     static_cast<void>(b->take());
   }
@@ -103,7 +103,7 @@ class CircuitPair final : public Pair {
   void turn() override {
     const base::Time now = Loop::now();
     const auto carry = [&](Place& from, base::LinkId out, Place& to, base::LinkId in) {
-      for (base::Buffer& frame : std::exchange(from.sent[out], {})) {
+      for (base::Bytes& frame : std::exchange(from.sent[out], {})) {
         wire::FrameReader reader;
         base::ByteView rest = frame;
         const auto read = reader.read(rest);
@@ -120,18 +120,18 @@ class CircuitPair final : public Pair {
 
  private:
   struct Place final : CircuitLinks {
-    bool send_circuit_frame(base::LinkId link, base::Buffer frame) override {
+    bool send_circuit_frame(base::LinkId link, base::Bytes frame) override {
       sent[link].push_back(std::move(frame));
       return true;
     }
     std::optional<std::size_t> waiting_on(base::LinkId link) const override {
       std::size_t sum = 0;
       if (const auto found = sent.find(link); found != sent.end()) {
-        for (const base::Buffer& frame : found->second) sum += frame.size();
+        for (const base::Bytes& frame : found->second) sum += frame.size();
       }
       return sum;
     }
-    std::map<base::LinkId, std::vector<base::Buffer>> sent;
+    std::map<base::LinkId, std::vector<base::Bytes>> sent;
     Circuits circuits{*this, 1'000'000'000};
   };
 
@@ -159,9 +159,9 @@ const auto kKinds =
     boost::unit_test::data::make({CarrierKind::tcp, CarrierKind::ucx, CarrierKind::circuit});
 
 /// Takes all readable data.
-void drain(Carrier& carrier, base::Buffer& into) {
+void drain(Carrier& carrier, base::Bytes& into) {
   while (carrier.readable()) {
-    const base::Buffer part = carrier.take();
+    const base::Bytes part = carrier.take();
     into.insert(into.end(), part.begin(), part.end());
   }
   carrier.send_credit();
@@ -178,9 +178,9 @@ BOOST_AUTO_TEST_SUITE(carriers)
 BOOST_DATA_TEST_CASE(bytes_come_in_order_both_ways_whatever_their_pieces, kKinds, kind) {
   const auto pair = make_pair_of(kind);
   base::Rng rng(1);
-  base::Buffer all(3UL << 20);
+  base::Bytes all(3UL << 20);
   for (std::byte& byte : all) byte = static_cast<std::byte>(rng());
-  std::array<base::Buffer, 2> got;
+  std::array<base::Bytes, 2> got;
   std::array<std::size_t, 2> sent{};
   const std::array<Carrier*, 2> ends{pair->a.get(), pair->b.get()};
   BOOST_TEST(pair->until([&] {
@@ -189,7 +189,7 @@ BOOST_DATA_TEST_CASE(bytes_come_in_order_both_ways_whatever_their_pieces, kKinds
       if (room > 0) {
         const std::size_t size = 1 + rng.below(room);
         const auto from = all.begin() + static_cast<std::ptrdiff_t>(sent[i]);
-        ends[i]->send(base::Buffer(from, from + static_cast<std::ptrdiff_t>(size)));
+        ends[i]->send(base::Bytes(from, from + static_cast<std::ptrdiff_t>(size)));
         sent[i] += size;
       }
       drain(*ends[i], got[1 - i]);
@@ -209,14 +209,14 @@ BOOST_DATA_TEST_CASE(a_reader_that_takes_nothing_holds_the_sender_back, kKinds, 
   while (quiet < 200 && sent < kFarTooMuch) {
     const std::size_t room = pair->a->writable();
     if (room > 0) {
-      pair->a->send(base::Buffer(room));
+      pair->a->send(base::Bytes(room));
       sent += room;
     }
     quiet = room > 0 ? 0 : quiet + 1;
     pair->turn();
   }
   BOOST_TEST(sent < kFarTooMuch);
-  base::Buffer got;
+  base::Bytes got;
   BOOST_TEST(pair->until([&] {
     drain(*pair->b, got);
     return got.size() == sent;
@@ -226,10 +226,10 @@ BOOST_DATA_TEST_CASE(a_reader_that_takes_nothing_holds_the_sender_back, kKinds, 
 
 BOOST_DATA_TEST_CASE(an_end_that_lets_go_is_noticed_at_the_other, kKinds, kind) {
   const auto pair = make_pair_of(kind);
-  pair->a->send(base::Buffer(100));
+  pair->a->send(base::Bytes(100));
   BOOST_TEST(pair->until([&] { return pair->b->readable(); }));
   pair->a->abort();
-  base::Buffer got;
+  base::Bytes got;
   BOOST_TEST(pair->until([&] {
     drain(*pair->b, got);
     return pair->b->ended() || pair->b->failure() != Carrier::Failure::none;
@@ -242,7 +242,7 @@ BOOST_DATA_TEST_CASE(letting_go_with_bytes_under_way_leaves_nothing_behind, kKin
   for (int i = 0; i < 5; ++i) {
     const auto pair = make_pair_of(kind);
     for (int j = 0; j < 3 && pair->a->writable() > 0; ++j) {
-      pair->a->send(base::Buffer(pair->a->writable()));
+      pair->a->send(base::Bytes(pair->a->writable()));
     }
     if (i % 2 == 0) pair->turn();
     pair->b->abort();

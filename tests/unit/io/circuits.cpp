@@ -42,8 +42,8 @@ struct Three {
   Endpoint relay;
 };
 
-base::Buffer payload_of(std::uint32_t number, std::size_t size) {
-  base::Buffer payload(kCircuitHeaderSize + size);
+base::Bytes payload_of(std::uint32_t number, std::size_t size) {
+  base::Bytes payload(kCircuitHeaderSize + size);
   std::memcpy(payload.data(), &number, sizeof number);
   return payload;
 }
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_relay_passes_on_no_more_than_its_limit) {
 BOOST_AUTO_TEST_CASE(frames_that_make_no_sense_end_the_link_they_came_on) {
   for (const std::size_t size : {std::size_t{3}, kCircuitHeaderSize + kCircuitPieceMax + 1}) {
     Three three;
-    const base::Buffer payload(size);
+    const base::Bytes payload(size);
     BOOST_REQUIRE(three.a.transport->send(three.a.ups[0].link,
                                           wire::make_frame(wire::FrameType::circuit, {}, payload),
                                           wire::Purpose::other));
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(an_end_that_sends_more_than_it_may_loses_the_circuit_alone)
   three.open();
   BOOST_REQUIRE(three.linked());
   for (int i = 0; i < 60; ++i) {
-    const base::Buffer frame =
+    const base::Bytes frame =
         wire::make_frame(wire::FrameType::circuit, {}, payload_of(5, kCircuitPieceMax));
     BOOST_REQUIRE(three.a.transport->send(three.a.ups[0].link, frame, wire::Purpose::other));
   }
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(an_end_that_sends_more_than_it_may_loses_the_circuit_alone)
 
 BOOST_AUTO_TEST_CASE(a_circuit_of_which_nothing_is_heard_ends) {
   struct Links final : CircuitLinks {
-    bool send_circuit_frame(base::LinkId, base::Buffer) override { return ++frames > 0; }
+    bool send_circuit_frame(base::LinkId, base::Bytes) override { return ++frames > 0; }
     std::optional<std::size_t> waiting_on(base::LinkId) const override { return 0; }
     int frames = 0;
   } links;
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_circuit_of_which_nothing_is_heard_ends) {
 
 BOOST_AUTO_TEST_CASE(what_one_circuit_sends_leaves_the_others_their_share) {
   struct Links final : CircuitLinks {
-    bool send_circuit_frame(base::LinkId link, base::Buffer frame) override {
+    bool send_circuit_frame(base::LinkId link, base::Bytes frame) override {
       passed[link.slot] += frame.size();
       return true;
     }

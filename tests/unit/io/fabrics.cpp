@@ -93,7 +93,7 @@ class Rogue {
                     .value()) {
     BOOST_REQUIRE(run_until(loop, [&] { return stream_->connected(); }));
     BOOST_REQUIRE(run_until(loop, [&] {
-      const base::Buffer bytes = stream_->take();
+      const base::Bytes bytes = stream_->take();
       BOOST_REQUIRE((bytes.empty() || session_->receive(bytes).has_value()));
       say({});
       return session_->established();
@@ -101,13 +101,13 @@ class Rogue {
     say(encode(Preamble{}));
   }
   void say(base::ByteView plain) {
-    base::Buffer bytes;
+    base::Bytes bytes;
     session_->output(bytes);
     if (!plain.empty()) BOOST_REQUIRE(session_->write(plain, bytes).has_value());
     stream_->send(std::move(bytes));
   }
   void say_cell(CellType type, base::ByteView cell) {
-    base::Buffer whole;
+    base::Bytes whole;
     append_cell_header(whole, type, cell.size());
     whole.insert(whole.end(), cell.begin(), cell.end());
     say(whole);
@@ -236,19 +236,17 @@ BOOST_AUTO_TEST_CASE(without_encryption_there_is_no_fabric) {
 }
 
 BOOST_AUTO_TEST_CASE(offers_and_doors_that_make_no_sense_end_the_link) {
-  const base::Buffer offer(80, std::byte{0});
-  base::Buffer door(16, std::byte{0});
+  const base::Bytes offer(80, std::byte{0});
+  base::Bytes door(16, std::byte{0});
   struct Said {
     CellType type;
-    base::Buffer cell;
+    base::Bytes cell;
     int times;
   };
   const Said said[] = {
-      {CellType::offer, base::Buffer(10), 1},
-      {CellType::offer, base::Buffer(200), 1},
-      {CellType::offer, offer, 2},
-      {CellType::door, door, 1},
-      {CellType::door, base::Buffer(3), 1},
+      {CellType::offer, base::Bytes(10), 1}, {CellType::offer, base::Bytes(200), 1},
+      {CellType::offer, offer, 2},           {CellType::door, door, 1},
+      {CellType::door, base::Bytes(3), 1},
   };
   for (const Said& one : said) {
     Loop loop = make_loop();
@@ -268,7 +266,7 @@ BOOST_AUTO_TEST_CASE(nobody_is_let_in_for_an_offer_alone) {
   Rogue rogue(loop, a.transport->address());
   BOOST_REQUIRE(run_until(loop, [&] { return !a.ups.empty(); }));
   a.transport->accept(a.ups[0].link);
-  base::Buffer offer(80, std::byte{0});
+  base::Bytes offer(80, std::byte{0});
   std::memcpy(offer.data() + 73, "auto", 4);
   offer.resize(77);
   rogue.say_cell(CellType::offer, offer);

@@ -97,8 +97,8 @@ inline bool link_up(Loop& loop, Endpoint& a, Endpoint& b) {
   return run_until(loop, [&] { return a.ups.size() > before_a && b.ups.size() > before_b; });
 }
 
-inline base::Buffer frame_of(std::size_t size, std::uint8_t fill = 7) {
-  const base::Buffer payload(size, std::byte{fill});
+inline base::Bytes frame_of(std::size_t size, std::uint8_t fill = 7) {
+  const base::Bytes payload(size, std::byte{fill});
   return wire::make_frame(wire::FrameType::delta, {}, payload);
 }
 

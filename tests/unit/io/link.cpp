@@ -72,7 +72,7 @@ class Ends {
 
   /// Queues a frame that has its number in it, `size` bytes beside.
   bool send(std::size_t from, std::size_t size, wire::FrameType type = wire::FrameType::delta) {
-    base::Buffer payload(sizeof(std::uint64_t) + size, std::byte{7});
+    base::Bytes payload(sizeof(std::uint64_t) + size, std::byte{7});
     std::memcpy(payload.data(), &ends[from].sent, sizeof(std::uint64_t));
     if (!ends[from].link->send(wire::make_frame(type, {}, payload), wire::Purpose::delta)) {
       return false;
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(no_more_is_under_way_than_may_go_again) {
   BOOST_REQUIRE(ends.send(0, 4UL << 20));
   for (int i = 0; i < 1000; ++i) ends.pump(0);
   std::size_t sent = 0;
-  for (const base::Buffer& data : ends.pipes[0]->from[0].flying) sent += data.size();
+  for (const base::Bytes& data : ends.pipes[0]->from[0].flying) sent += data.size();
   BOOST_TEST(sent >= kWindow);
   BOOST_TEST(sent < kWindow * 101 / 100);
   ends.until_all_came();

@@ -16,8 +16,8 @@ namespace starling::io::test {
 /// Two directions between end 0 and end 1.
 struct Pipe {
   struct Direction {
-    std::deque<base::Buffer> flying;
-    std::deque<base::Buffer> arrived;
+    std::deque<base::Bytes> flying;
+    std::deque<base::Bytes> arrived;
     bool ended = false;
   };
 
@@ -51,7 +51,7 @@ class MemoryCarrier final : public Carrier {
     const std::size_t used = unconsumed();
     return used >= pipe_->room ? 0 : std::min(pipe_->room - used, kMessageMax);
   }
-  void send(base::Buffer data) override {
+  void send(base::Bytes data) override {
     // Bytes sent into a pipe that broke at its other end are never read.
     if (pipe_->broken[1 - side_] || pipe_->gone[1 - side_]) return;
     out().flying.push_back(std::move(data));
@@ -65,8 +65,8 @@ class MemoryCarrier final : public Carrier {
   [[nodiscard]] bool readable() const noexcept override {
     return !aborted_ && !in().arrived.empty();
   }
-  [[nodiscard]] base::Buffer take() override {
-    base::Buffer data = std::move(in().arrived.front());
+  [[nodiscard]] base::Bytes take() override {
+    base::Bytes data = std::move(in().arrived.front());
     in().arrived.pop_front();
     return data;
   }
@@ -80,7 +80,7 @@ class MemoryCarrier final : public Carrier {
   [[nodiscard]] std::size_t unconsumed() const noexcept override {
     std::size_t sum = 0;
     for (const auto* queue : {&out().flying, &out().arrived}) {
-      for (const base::Buffer& data : *queue) sum += data.size();
+      for (const base::Bytes& data : *queue) sum += data.size();
     }
     return sum;
   }

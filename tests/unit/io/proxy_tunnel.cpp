@@ -22,7 +22,7 @@ const HostPort kTarget{"peer.example", 7000};
 base::ByteView view(std::string_view text) { return base::bytes_of(text.data(), text.size()); }
 
 std::string said(ProxyTunnel& tunnel) {
-  base::Buffer bytes;
+  base::Bytes bytes;
   tunnel.output(bytes);
   return std::string(base::text_of(bytes));
 }

@@ -19,14 +19,14 @@ Mapper::Config config(const char* own = "192.168.1.2") {
   return {.own = base::Ip::parse(own).value(), .port = 7000, .nonce = {9, 8, 7, 6, 5, 4, 3, 2, 1}};
 }
 
-void put(base::Buffer& bytes, std::uint64_t value, int size) {
+void put(base::Bytes& bytes, std::uint64_t value, int size) {
   while (size-- > 0) bytes.push_back(static_cast<std::byte>(value >> (8 * size) & 0xffU));
 }
 
 /// A router's answer to a PCP request.
-base::Buffer pcp_answer(const base::Buffer& request, int result, std::uint32_t lifetime,
-                        const char* outer, std::uint16_t port) {
-  base::Buffer bytes;
+base::Bytes pcp_answer(const base::Bytes& request, int result, std::uint32_t lifetime,
+                       const char* outer, std::uint16_t port) {
+  base::Bytes bytes;
   put(bytes, 0x0281, 2);
   put(bytes, static_cast<std::uint64_t>(result), 2);
   put(bytes, lifetime, 4);
@@ -37,16 +37,16 @@ base::Buffer pcp_answer(const base::Buffer& request, int result, std::uint32_t l
   return bytes;
 }
 
-base::Buffer nat_pmp_address(const char* outer) {
-  base::Buffer bytes;
+base::Bytes nat_pmp_address(const char* outer) {
+  base::Bytes bytes;
   put(bytes, 0x00800000, 4);
   put(bytes, 16, 4);
   for (const auto byte : base::Ip::parse(outer)->bytes()) put(bytes, byte, 1);
   return bytes;
 }
 
-base::Buffer nat_pmp_port(std::uint16_t outer_port, std::uint32_t lifetime, int result = 0) {
-  base::Buffer bytes;
+base::Bytes nat_pmp_port(std::uint16_t outer_port, std::uint32_t lifetime, int result = 0) {
+  base::Bytes bytes;
   put(bytes, 0x0082, 2);
   put(bytes, static_cast<std::uint64_t>(result), 2);
   put(bytes, 16, 4);
@@ -66,10 +66,10 @@ struct World {
     now = *mapper.next_deadline();
     mapper.expire(now, out);
   }
-  void hear(const base::Buffer& datagram) { mapper.receive(datagram, now, out); }
+  void hear(const base::Bytes& datagram) { mapper.receive(datagram, now, out); }
 
   /// The datagrams sent since the last call.
-  std::vector<base::Buffer> sent() { return take<Mapper::Send, base::Buffer>(); }
+  std::vector<base::Bytes> sent() { return take<Mapper::Send, base::Bytes>(); }
   std::vector<Mapper::AskUpnp> asked_upnp() { return take<Mapper::AskUpnp, Mapper::AskUpnp>(); }
   /// The reports since the last call, one per line.
   std::string said() {
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(what_pcp_maps_is_said_and_renewed_at_half_its_lifetime) {
 BOOST_AUTO_TEST_CASE(an_answer_counts_once_and_only_when_it_is_waited_for) {
   World world;
   const auto asked = world.sent();
-  const base::Buffer answer = pcp_answer(asked[0], 0, 1200, "203.0.113.5", 7001);
+  const base::Bytes answer = pcp_answer(asked[0], 0, 1200, "203.0.113.5", 7001);
   world.hear(answer);
   const auto deadline = world.mapper.next_deadline();
   BOOST_TEST(!world.said().empty());
@@ -159,10 +159,10 @@ BOOST_AUTO_TEST_CASE(garbage_changes_nothing) {
   World world;
   const auto asked = world.sent();
   const auto deadline = world.mapper.next_deadline();
-  base::Buffer wrong_nonce = pcp_answer(asked[0], 0, 1200, "203.0.113.5", 7001);
+  base::Bytes wrong_nonce = pcp_answer(asked[0], 0, 1200, "203.0.113.5", 7001);
   wrong_nonce[30] ^= std::byte{1};
-  for (const base::Buffer& bytes :
-       {base::Buffer{}, base::Buffer(3), base::Buffer(60, std::byte{2}), wrong_nonce, asked[0]}) {
+  for (const base::Bytes& bytes :
+       {base::Bytes{}, base::Bytes(3), base::Bytes(60, std::byte{2}), wrong_nonce, asked[0]}) {
     world.hear(bytes);
   }
   BOOST_TEST((world.mapper.next_deadline() == deadline));
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(a_request_is_sent_again_and_then_the_next_protocol_is_asked
 }
 
 BOOST_AUTO_TEST_CASE(another_version_a_refusal_and_no_listener_lead_on_at_once) {
-  base::Buffer other_version;
+  base::Bytes other_version;
   put(other_version, 0x0081000100000010, 8);
   for (const int how : {0, 1, 2}) {
     World world;

@@ -20,7 +20,7 @@ PortRequest request(const char* own = "192.168.1.2") {
           .lifetime = 1200};
 }
 
-std::string hex(const base::Buffer& bytes) {
+std::string hex(const base::Bytes& bytes) {
   std::string text;
   for (const std::byte byte : bytes) {
     constexpr char kDigits[] = "0123456789abcdef";
@@ -30,8 +30,8 @@ std::string hex(const base::Buffer& bytes) {
   return text;
 }
 
-base::Buffer bytes_of(std::string_view hex_text) {
-  base::Buffer bytes;
+base::Bytes bytes_of(std::string_view hex_text) {
+  base::Bytes bytes;
   for (std::size_t i = 0; i + 1 < hex_text.size(); i += 2) {
     bytes.push_back(
         static_cast<std::byte>(std::stoi(std::string(hex_text.substr(i, 2)), nullptr, 16)));
@@ -40,7 +40,7 @@ base::Buffer bytes_of(std::string_view hex_text) {
 }
 
 /// A PCP answer: version, operation, result, lifetime 1200, epoch, 203.0.113.5:7001.
-base::Buffer pcp_answer(std::string_view head = "02810000") {
+base::Bytes pcp_answer(std::string_view head = "02810000") {
   return bytes_of(std::string(head) + "000004b0" + "00000010" + std::string(24, '0') +
                   "0102030405060708090a0b0c" + "06000000" + "1b58" + "1b59" +
                   "00000000000000000000ffffcb007105");
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_pcp_answer_says_the_outer_address_and_the_lifetime) {
   BOOST_TEST(to_string(base::IpPort{answer.outer, answer.outer_port}) == "203.0.113.5:7001");
   BOOST_TEST(answer.lifetime == 1200U);
   // Options may follow.
-  base::Buffer longer = pcp_answer();
+  base::Bytes longer = pcp_answer();
   longer.resize(100);
   BOOST_TEST(is<PortAnswer>(pcp::unpack(longer, request(), kNonce)));
 }
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_pcp_refusal_is_told_from_another_version) {
   BOOST_TEST(refusal(pcp::unpack(pcp_answer("02810002"), request(), kNonce))
                  .starts_with("not authorized"));
   BOOST_TEST(refusal(pcp::unpack(pcp_answer("028100ff"), request(), kNonce)) == "error 255");
-  base::Buffer brief = pcp_answer("02810003");
+  base::Bytes brief = pcp_answer("02810003");
   brief.resize(24);
   BOOST_TEST(refusal(pcp::unpack(brief, request(), kNonce)) == "malformed request");
   BOOST_TEST(is<OtherVersion>(pcp::unpack(pcp_answer("02810001"), request(), kNonce)));
@@ -103,18 +103,18 @@ BOOST_AUTO_TEST_CASE(a_pcp_refusal_is_told_from_another_version) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_pcp_answer_to_this_request_is_passed_over) {
-  const base::Buffer good = pcp_answer();
+  const base::Bytes good = pcp_answer();
   for (std::size_t size = 0; size < good.size(); ++size) {
     BOOST_TEST(is<Foreign>(pcp::unpack(base::ByteView(good).first(size), request(), kNonce)), size);
   }
-  base::Buffer odd = good;
+  base::Bytes odd = good;
   odd.resize(good.size() + 1);
   BOOST_TEST(is<Foreign>(pcp::unpack(odd, request(), kNonce)));
   odd.resize(kAnswerMax + 2);
   BOOST_TEST(is<Foreign>(pcp::unpack(odd, request(), kNonce)));
   // Operation, nonce, protocol, port: one bit of each.
   for (const std::size_t at : {1UL, 24UL, 35UL, 36UL, 40UL, 41UL}) {
-    base::Buffer wrong = good;
+    base::Bytes wrong = good;
     wrong[at] ^= std::byte{1};
     BOOST_TEST(is<Foreign>(pcp::unpack(wrong, request(), kNonce)), at);
     // Nobody else's refusal counts, either.
@@ -147,17 +147,17 @@ BOOST_AUTO_TEST_CASE(nat_pmp_refusals_and_garbage) {
              "its own line has no connection");
   BOOST_TEST(refusal(nat_pmp::unpack_address(bytes_of("0080000900000010"))) == "error 9");
   BOOST_TEST(is<OtherVersion>(nat_pmp::unpack(bytes_of("0082000100000010"), request())));
-  const base::Buffer good = bytes_of("00820000000000101b581b59000004b0");
+  const base::Bytes good = bytes_of("00820000000000101b581b59000004b0");
   for (std::size_t size = 0; size < good.size(); ++size) {
     BOOST_TEST(is<Foreign>(nat_pmp::unpack(base::ByteView(good).first(size), request())), size);
     BOOST_TEST(is<Foreign>(nat_pmp::unpack_address(base::ByteView(good).first(size))), size);
   }
   for (const std::size_t at : {0UL, 1UL, 8UL, 9UL}) {
-    base::Buffer wrong = good;
+    base::Bytes wrong = good;
     wrong[at] ^= std::byte{1};
     BOOST_TEST(is<Foreign>(nat_pmp::unpack(wrong, request())), at);
   }
-  base::Buffer longer = good;
+  base::Bytes longer = good;
   longer.resize(good.size() + 4);
   BOOST_TEST(is<Foreign>(nat_pmp::unpack(longer, request())));
 }

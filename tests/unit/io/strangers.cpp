@@ -38,7 +38,7 @@ class Rogue {
         std::unique_ptr<Session> session = make_plain_session(Role::dialer, base::PeerId{}))
       : stream(connect(loop, address)), session_(std::move(session)) {
     BOOST_REQUIRE(run_until(loop, [&] {
-      const base::Buffer bytes = stream->take();
+      const base::Bytes bytes = stream->take();
       BOOST_REQUIRE(bytes.empty() || session_->receive(bytes).has_value());
       say({});
       return session_->established();
@@ -47,7 +47,7 @@ class Rogue {
 
   /// Inside the session.
   void say(base::ByteView plain) {
-    base::Buffer bytes;
+    base::Bytes bytes;
     session_->output(bytes);
     if (!plain.empty()) BOOST_REQUIRE(session_->write(plain, bytes).has_value());
     stream->send(std::move(bytes));
@@ -60,16 +60,16 @@ class Rogue {
 };
 
 /// Bytes that a link takes for a part of the stream of frames.
-base::Buffer data_cell(base::ByteView bytes) {
-  base::Buffer cell;
+base::Bytes data_cell(base::ByteView bytes) {
+  base::Bytes cell;
   append_cell_header(cell, CellType::data, bytes.size());
   cell.insert(cell.end(), bytes.begin(), bytes.end());
   return cell;
 }
 
-base::Buffer preface_of(std::uint8_t version) {
+base::Bytes preface_of(std::uint8_t version) {
   const auto session = make_plain_session(Role::dialer, base::PeerId{});
-  base::Buffer preface;
+  base::Bytes preface;
   session->output(preface);
   preface[8] = std::byte{version};
   return preface;
@@ -109,7 +109,7 @@ void disturb_with_random_bytes(std::uint64_t seed) {
   for (int i = 0; i < 8; ++i) clients.push_back(connect(loop, b.transport->address()));
   for (std::size_t i = 0; i < clients.size(); ++i) {
     if (i % 4 == 3) continue;  // connected and silent
-    base::Buffer noise(1 + rng.below(20'000));
+    base::Bytes noise(1 + rng.below(20'000));
     for (std::byte& byte : noise) byte = static_cast<std::byte>(rng());
     clients[i]->send(std::move(noise));
     if (i % 2 == 0) clients[i].reset();  // gone at once
@@ -154,7 +154,7 @@ void speak_and_cut(const std::string& address, const std::string& text) {
 BOOST_AUTO_TEST_CASE(who_cuts_the_connection_before_the_answer_does_not_end_the_program) {
   Loop loop = make_loop();
   Endpoint a(loop, plain());
-  const base::Buffer preface = preface_of(kPlainVersion);
+  const base::Bytes preface = preface_of(kPlainVersion);
   const std::string text(reinterpret_cast<const char*>(preface.data()), preface.size());
   for (int i = 0; i < 20; ++i) speak_and_cut(a.transport->address(), text);
   Endpoint b(loop, plain());
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(who_cuts_the_connection_before_the_answer_does_not_end_the_
   BOOST_REQUIRE(control);
   for (int i = 0; i < 20; ++i) speak_and_cut((*control)->address(), "GET / HTTP/1.1\r\n\r\n");
   const auto last = connect(loop, (*control)->address());
-  last->send(base::Buffer(10));
+  last->send(base::Bytes(10));
   BOOST_TEST(run_until(loop, [&] { return last->ended(); }));
   (*control)->close();
   static_cast<void>(link_up(loop, b, a));  // turns the loop until it has closed
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(strangers_that_were_turned_away_and_stay_leave_room_for_dia
   std::vector<std::unique_ptr<TcpStream>> strangers;
   for (std::size_t i = 0; i < kStrangersMax + 8; ++i) {
     strangers.push_back(connect(loop, a.transport->address()));
-    strangers.back()->send(base::Buffer(16, std::byte{'x'}));
+    strangers.back()->send(base::Bytes(16, std::byte{'x'}));
   }
   BOOST_TEST(link_up(loop, a, b));
   BOOST_TEST(a.failed.empty());
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(zeros_are_hung_up_on) {
   Loop loop = make_loop();
   Endpoint a(loop, patient());
   const auto stranger = connect(loop, a.transport->address());
-  stranger->send(base::Buffer(4096));
+  stranger->send(base::Bytes(4096));
   BOOST_TEST(run_until(loop, [&] { return stranger->ended(); }));
   BOOST_TEST(a.ups.empty());
 }
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(a_silent_stranger_is_cut_after_the_handshake_timeout) {
   Loop loop = make_loop();
   Endpoint a(loop, impatient());
   const auto stranger = connect(loop, a.transport->address());
-  stranger->send(base::Buffer(1, std::byte{'S'}));
+  stranger->send(base::Bytes(1, std::byte{'S'}));
   BOOST_TEST(run_until(loop, [&] { return stranger->ended(); }));
   BOOST_TEST(a.ups.empty());
   BOOST_TEST(a.downs.empty());
@@ -236,8 +236,8 @@ BOOST_AUTO_TEST_CASE(what_follows_the_preamble_at_once_is_read) {
   Loop loop = make_loop();
   Endpoint a(loop, plain());
   const auto stranger = connect(loop, a.transport->address());
-  base::Buffer bytes = preface_of(kPlainVersion);
-  for (const base::Buffer& part : {encode(Preamble{}), data_cell(frame_of(10))}) {
+  base::Bytes bytes = preface_of(kPlainVersion);
+  for (const base::Bytes& part : {encode(Preamble{}), data_cell(frame_of(10))}) {
     bytes.insert(bytes.end(), part.begin(), part.end());
   }
   stranger->send(std::move(bytes));
@@ -249,9 +249,9 @@ BOOST_AUTO_TEST_CASE(another_version_is_told_ours_and_cut) {
   Endpoint a(loop, plain());
   const auto stranger = connect(loop, a.transport->address());
   stranger->send(preface_of(kPlainVersion + 1));
-  base::Buffer answer;
+  base::Bytes answer;
   BOOST_TEST(run_until(loop, [&] {
-    const base::Buffer more = stranger->take();
+    const base::Bytes more = stranger->take();
     answer.insert(answer.end(), more.begin(), more.end());
     return stranger->ended();
   }));
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(a_preamble_that_makes_no_sense_fails_the_dial) {
         if (came.empty()) came = listener->take();
         return !came.empty();
       }));
-      base::Buffer preamble = encode(Preamble{});
+      base::Bytes preamble = encode(Preamble{});
       preamble[wrong] = std::byte{99};
       came[0]->send(preface_of(kPlainVersion));
       came[0]->send(std::move(preamble));
@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(bytes_that_tls_refuses_break_the_link_and_blame_nobody) {
   rogue.say(encode(Preamble{}));
   BOOST_REQUIRE(run_until(loop, [&] { return !a.ups.empty(); }));
   // A record of application data in TLS's form, but not made with any key.
-  base::Buffer record(200, std::byte{0x5a});
+  base::Bytes record(200, std::byte{0x5a});
   record[0] = std::byte{23};
   record[1] = record[2] = std::byte{3};
   record[3] = std::byte{0};
@@ -339,10 +339,10 @@ BOOST_AUTO_TEST_CASE(bytes_that_tls_refuses_break_the_link_and_blame_nobody) {
 BOOST_AUTO_TEST_CASE(a_peer_that_sends_garbage_instead_of_frames_is_cut) {
   constexpr std::uint64_t seed = 1;
   base::Rng rng(seed);
-  base::Buffer noise(5000);
+  base::Bytes noise(5000);
   for (std::byte& byte : noise) byte = static_cast<std::byte>(rng());
   noise[0] = std::byte{wire::kMajorVersion + 1};
-  for (const base::Buffer& said : {data_cell(noise), noise}) {
+  for (const base::Bytes& said : {data_cell(noise), noise}) {
     Loop loop = make_loop();
     Endpoint a(loop, plain());
     Rogue rogue(loop, a.transport->address());

@@ -16,15 +16,15 @@ using namespace starling::io;
 
 namespace {
 
-base::Buffer bytes(std::size_t size, std::uint8_t first = 0) {
-  base::Buffer made(size);
+base::Bytes bytes(std::size_t size, std::uint8_t first = 0) {
+  base::Bytes made(size);
   for (std::size_t i = 0; i < size; ++i) made[i] = static_cast<std::byte>(first + i);
   return made;
 }
 
 /// Collects the delivered bytes.
 struct Delivered {
-  base::Buffer all;
+  base::Bytes all;
   base::Status operator()(base::ByteView part) {
     all.insert(all.end(), part.begin(), part.end());
     return {};
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(of_a_stream_that_is_forgotten_nothing_goes_again) {
 
 BOOST_AUTO_TEST_CASE(no_more_than_the_window_is_under_way) {
   Outgoing out;
-  out.push(base::Buffer(3 * kWindow), wire::Purpose::keyframe);
+  out.push(base::Bytes(3 * kWindow), wire::Purpose::keyframe);
   BOOST_TEST(out.next().bytes.size() == kWindow);
   out.sent(kWindow);
   BOOST_TEST(out.next().bytes.empty());
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(stretches_in_any_order_and_twice_make_one_stream) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       base::Rng rng(seed);
-      const base::Buffer sent = bytes(1000 + rng.below(3000));
+      const base::Bytes sent = bytes(1000 + rng.below(3000));
       Incoming in;
       Delivered delivered;
       while (in.position() < sent.size()) {
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(stretches_in_any_order_and_twice_make_one_stream) {
 BOOST_AUTO_TEST_CASE(what_comes_early_is_bounded) {
   Incoming in;
   Delivered delivered;
-  const base::Buffer part(kCellMax);
+  const base::Bytes part(kCellMax);
   BOOST_TEST(!in.add(kWindow - 1, part, delivered).has_value());
   BOOST_TEST(!in.add(~std::uint64_t{0} - 5, part, delivered).has_value());
   for (std::size_t i = 0; i < Incoming::kStretchesMax; ++i) {
@@ -140,15 +140,15 @@ BOOST_AUTO_TEST_CASE(what_comes_early_is_bounded) {
 }
 
 BOOST_AUTO_TEST_CASE(cells_come_in_pieces_of_any_size) {
-  base::Buffer stream = number_cell(CellType::resume, 77);
+  base::Bytes stream = number_cell(CellType::resume, 77);
   append_cell_header(stream, CellType::data, 300);
-  const base::Buffer data = bytes(300);
+  const base::Bytes data = bytes(300);
   stream.insert(stream.end(), data.begin(), data.end());
-  const base::Buffer last = number_cell(CellType::taken, 5);
+  const base::Bytes last = number_cell(CellType::taken, 5);
   stream.insert(stream.end(), last.begin(), last.end());
   for (std::size_t piece = 1; piece <= stream.size(); piece += piece < 20 ? 1 : 37) {
     CellReader reader;
-    base::Buffer got;
+    base::Bytes got;
     std::vector<std::uint64_t> numbers;
     for (std::size_t at = 0; at < stream.size(); at += piece) {
       base::ByteView view = base::ByteView(stream).subspan(at, std::min(piece, stream.size() - at));
@@ -178,8 +178,8 @@ BOOST_AUTO_TEST_CASE(cells_and_preambles_that_make_no_sense_are_refused) {
   BOOST_TEST(refused({8, 1, 0, 0}));
   BOOST_TEST(refused({1, 0, 0, 1}));  // longer than a record
   BOOST_TEST(refused({3, 1, 2, 0}));  // longer than a cell of this type may be
-  BOOST_TEST(!number_in(base::Buffer(7)).has_value());
-  base::Buffer preamble = encode(Preamble{SessionUse::carrier, 123});
+  BOOST_TEST(!number_in(base::Bytes(7)).has_value());
+  base::Bytes preamble = encode(Preamble{SessionUse::carrier, 123});
   BOOST_TEST(decode_preamble(preamble)->token == 123U);
   preamble[1] = std::byte{2};
   BOOST_TEST(!decode_preamble(preamble).has_value());

@@ -15,12 +15,12 @@ using namespace starling::io::test;
 
 namespace {
 
-base::Buffer bytes_of(const std::string& text) {
+base::Bytes bytes_of(const std::string& text) {
   const auto view = base::bytes_of(text.data(), text.size());
   return {view.begin(), view.end()};
 }
 
-std::string text_of(const base::Buffer& bytes) { return std::string(base::text_of(bytes)); }
+std::string text_of(const base::Bytes& bytes) { return std::string(base::text_of(bytes)); }
 
 /// A small proxy that says `answers` in turn, one for each thing that it hears, and is then a pipe
 /// to wherever it was made to lead: a listener of the test.
@@ -43,7 +43,7 @@ class SmallProxy {
       if (auto down = target_->take(); !down.empty()) client_->send(std::move(down));
       return;
     }
-    const base::Buffer bytes = client_->take();
+    const base::Bytes bytes = client_->take();
     if (bytes.empty()) return;
     heard += text_of(bytes);
     if (answers_.empty()) {

@@ -45,8 +45,8 @@ struct Sessions {
     BOOST_REQUIRE((dialer->established() && listener->established()));
   }
 
-  static base::Buffer said(Session& session) {
-    base::Buffer bytes;
+  static base::Bytes said(Session& session) {
+    base::Bytes bytes;
     session.output(bytes);
     return bytes;
   }
@@ -63,11 +63,11 @@ struct Sessions {
 BOOST_FIXTURE_TEST_SUITE(tls, Sessions)
 
 BOOST_AUTO_TEST_CASE(what_is_written_is_read) {
-  const base::Buffer plain(100, std::byte{7});
-  base::Buffer stream;
+  const base::Bytes plain(100, std::byte{7});
+  base::Bytes stream;
   BOOST_REQUIRE(dialer->write(plain, stream));
   BOOST_REQUIRE(listener->receive(stream));
-  base::Buffer read(200);
+  base::Bytes read(200);
   BOOST_TEST(listener->read(read).value() == 100U);
   read.resize(100);
   BOOST_TEST((read == plain));
@@ -75,9 +75,9 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read) {
 }
 
 BOOST_AUTO_TEST_CASE(records_come_byte_by_byte_or_several_at_once_and_in_part) {
-  base::Buffer plain(100'000);
+  base::Bytes plain(100'000);
   for (std::size_t i = 0; i < plain.size(); ++i) plain[i] = std::byte(i * 31 >> 3U);
-  base::Buffer stream{std::byte{1}};  // its old content stays in front
+  base::Bytes stream{std::byte{1}};  // its old content stays in front
   for (std::size_t done = 0; done < plain.size(); done += 10'000) {
     BOOST_REQUIRE(dialer->write(base::ByteView(plain).subspan(done, 10'000), stream));
   }
@@ -86,24 +86,24 @@ BOOST_AUTO_TEST_CASE(records_come_byte_by_byte_or_several_at_once_and_in_part) {
   for (const std::size_t step : {1UL, 7UL, 10'030UL, 33'000UL, stream.size()}) {
     BOOST_TEST_CONTEXT("in steps of " << step) {
       Sessions other;
-      base::Buffer again;
+      base::Bytes again;
       BOOST_REQUIRE(other.dialer->write(base::ByteView(plain).first(16'000), again));
       BOOST_REQUIRE(other.dialer->write(base::ByteView(plain).subspan(16'000, 16'000), again));
-      base::Buffer read;
+      base::Bytes read;
       for (std::size_t at = 0; at < again.size(); at += step) {
         const auto end = std::min(again.size(), at + step);
         BOOST_REQUIRE(other.listener->receive({again.begin() + static_cast<std::ptrdiff_t>(at),
                                                again.begin() + static_cast<std::ptrdiff_t>(end)}));
-        base::Buffer part(3'000);
+        base::Bytes part(3'000);
         for (std::size_t size = 1; size > 0;) {
           size = other.listener->read(part).value();
           read.insert(read.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(size));
         }
       }
-      BOOST_TEST((read == base::Buffer(plain.begin(), plain.begin() + 32'000)));
+      BOOST_TEST((read == base::Bytes(plain.begin(), plain.begin() + 32'000)));
     }
   }
-  base::Buffer read(plain.size());
+  base::Bytes read(plain.size());
   BOOST_REQUIRE(listener->receive(stream));
   for (std::size_t at = 0; at < read.size();) {
     const auto size = listener->read(std::span(read).subspan(at)).value();
@@ -120,18 +120,18 @@ BOOST_AUTO_TEST_CASE(what_comes_with_the_end_of_a_handshake_waits_to_be_read) {
   BOOST_REQUIRE(dialer->receive(said(*listener)));
   BOOST_REQUIRE(listener->receive(said(*dialer)));
   BOOST_REQUIRE(listener->established());
-  base::Buffer stream = said(*listener);  // the verdict, and more in the same bytes
-  BOOST_REQUIRE(listener->write(base::Buffer(100, std::byte{7}), stream));
+  base::Bytes stream = said(*listener);  // the verdict, and more in the same bytes
+  BOOST_REQUIRE(listener->write(base::Bytes(100, std::byte{7}), stream));
   BOOST_REQUIRE(dialer->receive(std::exchange(stream, {})));
   BOOST_REQUIRE(dialer->established());
-  base::Buffer read(200);
+  base::Bytes read(200);
   BOOST_TEST(dialer->read(read).value() == 100U);
   BOOST_TEST((read.front() == std::byte{7}));
   BOOST_TEST(dialer->read(read).value() == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(who_asks_for_new_keys_all_the_time_is_cut_off_before_answers_fill_the_memory) {
-  base::Buffer read(100);
+  base::Bytes read(100);
   std::optional<base::Error> error;
   int updates = 0;
   for (; updates < 10'000 && !error; ++updates) {

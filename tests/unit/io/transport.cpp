@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(a_payload_before_accept_is_bounded) {
   Endpoint a(loop);
   Endpoint b(loop);
   BOOST_REQUIRE(link_up(loop, a, b));
-  const base::Buffer large = frame_of(wire::kPayloadMaxBeforeHello + 1);
+  const base::Bytes large = frame_of(wire::kPayloadMaxBeforeHello + 1);
   BOOST_REQUIRE(a.transport->send(a.ups[0].link, large, wire::Purpose::delta));
   BOOST_REQUIRE(run_until(loop, [&] { return !b.downs.empty(); }));
   BOOST_TEST((b.downs[0].end == LinkEnd::protocol_error));

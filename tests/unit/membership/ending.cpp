@@ -151,8 +151,8 @@ BOOST_AUTO_TEST_CASE(a_swarm_ends_at_the_count_although_peers_stop_just_before) 
         const double error = static_cast<double>(training.sum()) - static_cast<double>(target);
         BOOST_TEST(error > -3 * stopped - 0.1 * training.rate());
         // Samples that the dead made since they last sent their count are lost.
-        const auto untold = membership::progress_interval(count, 1s);
-        BOOST_TEST(error < base::seconds(untold) * stopped + 0.1 * training.rate());
+        const auto mirror_error = membership::progress_interval(count, 1s);
+        BOOST_TEST(error < base::seconds(mirror_error) * stopped + 0.1 * training.rate());
       }
     }
   }

@@ -92,7 +92,7 @@ class Alone {
   void take() {
     for (const Action& action : out_) {
       if (const auto* dial = std::get_if<Dial>(&action)) dials.push_back(dial->address);
-      const auto* notice = std::get_if<base::Notice>(&action);
+      const auto* notice = std::get_if<base::LogEntry>(&action);
       if (notice != nullptr && notice->severity == base::Severity::warning)
         said.push_back(notice->text);
       const auto* sent = std::get_if<Send>(&action);

@@ -93,7 +93,7 @@ Lines lines_of(const Actions& actions) {
   for (const auto& action : actions) {
     std::visit(
         [&](const auto& value) {
-          if constexpr (!std::is_same_v<std::decay_t<decltype(value)>, base::Notice>) {
+          if constexpr (!std::is_same_v<std::decay_t<decltype(value)>, base::LogEntry>) {
             lines.push_back(text_of(value));
           }
         },

@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_others_trains_when_they_are_here_or_the_wait_
   begin(alone);
   alone.lifecycle.end_wait(*alone.lifecycle.timers().wait_until, alone.out);
   BOOST_TEST((alone.phase() == Phase::training));
-  BOOST_TEST(alone.count<base::Notice>() == 1U);
+  BOOST_TEST(alone.count<base::LogEntry>() == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(who_leaves_ends_when_its_checkpoint_is_written) {

@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(only_the_last_of_several_tells_what_was_not_saved) {
   bench.saving.save(bench.out);
   BOOST_TEST(bench.saving.end(failed, bench.out));
   BOOST_TEST(!bench.saving.unsaved().text.empty());
-  BOOST_TEST(bench.count<base::Notice>() == 2U);
+  BOOST_TEST(bench.count<base::LogEntry>() == 2U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

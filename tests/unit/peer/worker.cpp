@@ -260,7 +260,7 @@ BOOST_FIXTURE_TEST_CASE(an_evaluation_takes_the_buffers_as_they_were_at_its_star
   // Those of another peer change what evaluation says, and nothing else did.
   exchange::Replica away(problem.initial, 0.5F, problem.buffers);
   BOOST_REQUIRE(away.open_fresh(other).has_value());
-  base::Buffer keyframe, statistics;
+  base::Bytes keyframe, statistics;
   BOOST_REQUIRE(away.encode_keyframe(keyframe).has_value());
   for (float& value : away.buffers().values()) value += 3.0F;
   BOOST_REQUIRE(away.buffers().write(statistics).has_value());

@@ -22,7 +22,7 @@ constexpr base::Duration kDialTime = std::chrono::milliseconds(1);
 std::unique_ptr<const data::SampleSet> make_set(std::uint32_t count, std::uint64_t seed,
                                                 std::vector<data::Storage>& storage) {
   base::Rng rng(seed);
-  base::Buffer pixels;
+  base::Bytes pixels;
   data::Answers answers{.classes = kClasses};
   for (std::uint32_t n = 0; n < count; ++n) {
     answers.labels.push_back(static_cast<std::int32_t>(rng.below(kClasses)));
@@ -58,7 +58,7 @@ model::Model make_model(bool batch_norm) {
 
 /// As a link carries it.
 wire::Message through_the_wire(const wire::Message& message) {
-  const base::Buffer bytes = wire::encode(message);
+  const base::Bytes bytes = wire::encode(message);
   base::ByteView stream(bytes);
   wire::FrameReader reader(1 << 20);
   return *wire::decode(std::move(*reader.read(stream).value())).value();
@@ -236,7 +236,7 @@ void World::act(std::size_t index, Outbox& out) {
     } else if (auto* run = std::get_if<Run>(&action)) {
       peer.worker->submit(std::move(run->job));
       if (!std::exchange(peer.working, true)) later(peer.job_time, [this, index] { work(index); });
-    } else if (const auto* note = std::get_if<base::Notice>(&action)) {
+    } else if (const auto* note = std::get_if<base::LogEntry>(&action)) {
       if (note->severity == base::Severity::warning) peer.warnings.push_back(note->text);
     } else if (const auto* report = std::get_if<Report>(&action)) {
       if (report->evaluated) ++peer.reports;

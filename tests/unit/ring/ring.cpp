@@ -192,13 +192,13 @@ const wire::Reduce kFirst{.step = {1},
                           .hop = 0,
                           .chunk = 1,
                           .bucket = 0,
-                          .payload = base::Buffer(8)};
+                          .payload = base::Bytes(8)};
 const wire::Reduce kSecond{.step = {1},
                            .phase = wire::ReducePhase::gather,
                            .hop = 0,
                            .chunk = 0,
                            .bucket = 0,
-                           .payload = base::Buffer(8)};
+                           .payload = base::Bytes(8)};
 
 }  // namespace
 

@@ -78,7 +78,7 @@ TensorFile saved(UpdateRule& rule, const std::optional<std::string>& lacks = {},
     views.push_back({piece.name, piece.shape, std::span<const float>(piece.values)});
   }
   const std::string header = safetensors_header(views);
-  base::Buffer file;
+  base::Bytes file;
   for (const base::ByteView part : safetensors_parts(header, views)) {
     file.insert(file.end(), part.begin(), part.end());
   }

@@ -15,8 +15,8 @@ BOOST_AUTO_TEST_SUITE(safetensors)
 
 namespace {
 
-base::Buffer file_of(const std::string& header, std::size_t data_bytes) {
-  base::Buffer bytes(8 + header.size() + data_bytes);
+base::Bytes file_of(const std::string& header, std::size_t data_bytes) {
+  base::Bytes bytes(8 + header.size() + data_bytes);
   const std::uint64_t length = header.size();
   std::memcpy(bytes.data(), &length, 8);
   std::memcpy(bytes.data() + 8, header.data(), header.size());
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(narrow_floats_are_widened_exactly) {
   const std::vector<std::uint16_t> halves{0x3c00, 0xc000, 0x7bff, 0x0400, 0x0001, 0x8000, 0x7c00};
   const std::vector<std::uint16_t> bfloats{0x3f80, 0xc000, 0x7f7f, 0x0080, 0x0001, 0x8000, 0x7f80};
   const float infinity = std::numeric_limits<float>::infinity();
-  base::Buffer bytes = file_of(
+  base::Bytes bytes = file_of(
       "{" + tensor("half", "7", "0,14", "F16") + "," + tensor("bfloat", "7", "14,28", "BF16") + "}",
       28);
   std::memcpy(bytes.data() + bytes.size() - 28, halves.data(), 14);
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(counters_and_metadata_are_written) {
   const std::vector<TensorView> tensors{{"count", {}, count}, {"values", {2}, values}};
   const std::string header = safetensors_header(tensors, {{"format", "pt"}});
   BOOST_TEST(header.find("\"__metadata__\":{\"format\":\"pt\"}") != std::string::npos);
-  base::Buffer bytes;
+  base::Bytes bytes;
   for (const base::ByteView part : safetensors_parts(header, tensors)) {
     bytes.insert(bytes.end(), part.begin(), part.end());
   }
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(what_no_file_can_hold_is_told_before_it_is_written) {
 }
 
 BOOST_AUTO_TEST_CASE(announced_header_length_is_checked) {
-  base::Buffer bytes = file_of("{}", 0);
+  base::Bytes bytes = file_of("{}", 0);
   for (const std::uint64_t length : {std::uint64_t{3}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
     std::memcpy(bytes.data(), &length, 8);
     BOOST_TEST(!parse_safetensors(bytes, "test").has_value());

@@ -44,7 +44,7 @@ Weights weights() {
 
 TensorFile file_of(const std::vector<TensorView>& tensors) {
   const std::string header = safetensors_header(tensors);
-  base::Buffer bytes;
+  base::Bytes bytes;
   for (const base::ByteView part : safetensors_parts(header, tensors)) {
     bytes.insert(bytes.end(), part.begin(), part.end());
   }
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_run_starts_from_its_seed_or_from_a_file) {
   BOOST_REQUIRE(base::replace_file(path, safetensors_parts(header, views)));
   const InitialWeights read = initial_weights(model, 7, path).value();
   BOOST_TEST((read.weights == own));
-  const base::Buffer bytes = base::read_file(path, 1 << 20).value();
+  const base::Bytes bytes = base::read_file(path, 1 << 20).value();
   BOOST_TEST((read.file == base::xxh3_128(base::ByteView(bytes))));
 }
 

@@ -132,8 +132,8 @@ class Filler {
     return random_message<wire::MemberRecord>(rng_);
   }
   template <class Rule>
-  base::Buffer some(const base::Buffer&, const Rule&) {
-    return base::Buffer(4 * rng_.below(5), static_cast<std::byte>(rng_()));
+  base::Bytes some(const base::Bytes&, const Rule&) {
+    return base::Bytes(4 * rng_.below(5), static_cast<std::byte>(rng_()));
   }
   template <class Element>
   std::vector<Element> some(std::vector<Element> list, const wire::Few& rule) {

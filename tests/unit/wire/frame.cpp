@@ -10,7 +10,7 @@
 #include "base/rng.hpp"
 
 namespace wire = starling::wire;
-using starling::base::Buffer;
+using starling::base::Bytes;
 using starling::base::ByteView;
 
 namespace {
@@ -33,9 +33,9 @@ namespace {
 /// The largest piece of memory that was requested since the last call.
 std::size_t take_largest_piece() { return std::exchange(largest_piece, 0); }
 
-Buffer some_bytes(std::size_t size, std::uint64_t seed) {
+Bytes some_bytes(std::size_t size, std::uint64_t seed) {
   starling::base::Rng rng(seed);
-  Buffer bytes(size);
+  Bytes bytes(size);
   for (auto& byte : bytes) byte = static_cast<std::byte>(rng());
   return bytes;
 }
@@ -45,11 +45,11 @@ Buffer some_bytes(std::size_t size, std::uint64_t seed) {
 BOOST_AUTO_TEST_SUITE(frame)
 
 BOOST_AUTO_TEST_CASE(frames_survive_any_cut_of_the_stream) {
-  const Buffer meta = some_bytes(16, 1);
-  const Buffer payload = some_bytes(300, 2);
-  Buffer stream;
+  const Bytes meta = some_bytes(16, 1);
+  const Bytes payload = some_bytes(300, 2);
+  Bytes stream;
   for (int i = 0; i < 3; ++i) {
-    const Buffer frame = wire::make_frame(wire::FrameType::delta, meta, payload);
+    const Bytes frame = wire::make_frame(wire::FrameType::delta, meta, payload);
     stream.insert(stream.end(), frame.begin(), frame.end());
   }
   for (std::size_t piece = 1; piece < 400; piece += 7) {
@@ -73,10 +73,10 @@ BOOST_AUTO_TEST_CASE(frames_survive_any_cut_of_the_stream) {
 }
 
 BOOST_AUTO_TEST_CASE(every_flipped_bit_is_noticed) {
-  const Buffer frame =
+  const Bytes frame =
       wire::make_frame(wire::FrameType::gossip, some_bytes(8, 3), some_bytes(20, 4));
   for (std::size_t bit = 0; bit < frame.size() * 8; ++bit) {
-    Buffer damaged = frame;
+    Bytes damaged = frame;
     damaged[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
     wire::FrameReader reader;
     ByteView view = damaged;
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(every_flipped_bit_is_noticed) {
 }
 
 BOOST_AUTO_TEST_CASE(other_major_version_is_named) {
-  Buffer frame = wire::make_frame(wire::FrameType::bye, {}, {});
+  Bytes frame = wire::make_frame(wire::FrameType::bye, {}, {});
   frame[0] = std::byte{9};
   wire::FrameReader reader;
   ByteView view = frame;
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(other_major_version_is_named) {
 }
 
 BOOST_AUTO_TEST_CASE(announced_sizes_are_bounded_before_memory_is_taken) {
-  const Buffer frame = wire::make_frame(wire::FrameType::delta, {}, some_bytes(1000, 5));
+  const Bytes frame = wire::make_frame(wire::FrameType::delta, {}, some_bytes(1000, 5));
   wire::FrameReader reader(999);
   ByteView view = frame;
   BOOST_TEST(!reader.read(view).has_value());
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(announced_sizes_are_bounded_before_memory_is_taken) {
 // A header's size is a stranger's word: to make a peer take memory, a stranger must send bytes.
 BOOST_AUTO_TEST_CASE(memory_is_taken_for_eight_times_what_has_arrived_at_most) {
   constexpr std::size_t kPiece = 1000;
-  const Buffer frame = wire::make_frame(wire::FrameType::delta, {}, some_bytes(4UL << 20, 6));
+  const Bytes frame = wire::make_frame(wire::FrameType::delta, {}, some_bytes(4UL << 20, 6));
   wire::FrameReader reader(frame.size());
   static_cast<void>(take_largest_piece());
   std::size_t largest = 0;

@@ -9,7 +9,7 @@
 namespace starling::wire {
 
 /// Of a whole frame's bytes.
-inline Frame frame_of(const base::Buffer& bytes) {
+inline Frame frame_of(const base::Bytes& bytes) {
   FrameReader reader(1 << 20);
   base::ByteView view = bytes;
   auto frame = reader.read(view);

@@ -79,8 +79,8 @@ BOOST_AUTO_TEST_CASE(a_bandwidth_is_finite_and_not_negative) {
 }
 
 BOOST_AUTO_TEST_CASE(buffers_travel_behind_the_payload) {
-  const base::Buffer payload(1001, std::byte{5});
-  const base::Buffer buffers(1376 * 4, std::byte{6});
+  const base::Bytes payload(1001, std::byte{5});
+  const base::Bytes buffers(1376 * 4, std::byte{6});
   const auto delta =
       round_trip(wire::Delta{.exchange = {12}, .payload = payload, .buffers = buffers});
   BOOST_TEST((delta.payload == payload));
@@ -99,14 +99,14 @@ BOOST_AUTO_TEST_CASE(buffers_that_the_payload_does_not_hold_are_refused) {
     frame.bytes.resize(frame.metadata_size + payload);
     return wire::decode(std::move(frame)).has_value();
   };
-  const wire::Delta delta{.exchange = {1}, .buffers = base::Buffer(8)};
-  const wire::Keyframe keyframe{1, {}, base::Buffer(8)};
+  const wire::Delta delta{.exchange = {1}, .buffers = base::Bytes(8)};
+  const wire::Keyframe keyframe{1, {}, base::Bytes(8)};
   BOOST_TEST(cut(delta, 8));
   BOOST_TEST(!cut(delta, 7));
   BOOST_TEST(!cut(delta, 0));
   BOOST_TEST(cut(keyframe, 8));
   BOOST_TEST(!cut(keyframe, 4));
-  const wire::Delta odd{.exchange = {1}, .buffers = base::Buffer(7)};
+  const wire::Delta odd{.exchange = {1}, .buffers = base::Bytes(7)};
   BOOST_TEST(!wire::decode(frame_of(wire::encode(odd))).has_value());
 }
 
@@ -117,11 +117,11 @@ BOOST_AUTO_TEST_CASE(frames_of_this_version_keep_their_bytes) {
                           .mirror_hash = 99,
                           .degree = 3,
                           .settled = true,
-                          .payload = base::Buffer(100, std::byte{5}),
-                          .buffers = base::Buffer(8, std::byte{6}),
+                          .payload = base::Bytes(100, std::byte{5}),
+                          .buffers = base::Bytes(8, std::byte{6}),
                           .bandwidth = 1024.0F};
   BOOST_TEST(base::xxh3(base::ByteView(wire::encode(delta))) == 0xdb8a7c6b7d4563e7U);
-  const wire::Keyframe keyframe{77, base::Buffer(100, std::byte{5})};
+  const wire::Keyframe keyframe{77, base::Bytes(100, std::byte{5})};
   BOOST_TEST(base::xxh3(base::ByteView(wire::encode(keyframe))) == 0x6e8ef308862ae793U);
 }
 
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(overhead_of_a_delta_frame_is_small) {
   const wire::Delta delta{.exchange = {100'000},
                           .samples = 100'000'000,
                           .degree = 4,
-                          .payload = base::Buffer(64),
+                          .payload = base::Bytes(64),
                           .bandwidth = 1e6F};
   BOOST_TEST(wire::encode(delta).size() - 64 == 32U);
 }
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_delta_s_head_is_refused_where_it_is_cut_or_longer_than_it
                           .samples = 640,
                           .mirror_hash = 99,
                           .degree = 3,
-                          .buffers = base::Buffer(8),
+                          .buffers = base::Bytes(8),
                           .bandwidth = 1024.0F};
   std::vector<std::uint8_t> head = wire::pack_head(delta);
   for (std::size_t size = 0; size < head.size(); ++size) {
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(run_files_are_asked_for_and_handed_out) {
   // A longer one: the metadata ends with the text.
   const auto longest =
       frame_of(wire::encode(wire::RunFileReply{std::string(wire::kRunFileTextMax, '#')}));
-  base::Buffer metadata(longest.metadata().begin(), longest.metadata().end());
+  base::Bytes metadata(longest.metadata().begin(), longest.metadata().end());
   metadata.resize(metadata.size() + 16);
   const auto size = static_cast<std::uint32_t>(wire::kRunFileTextMax);
   const base::ByteView bytes_of_size = std::as_bytes(std::span(&size, 1));
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(packed_progress_is_refused_where_it_is_cut_or_absurd) {
 }
 
 BOOST_AUTO_TEST_CASE(unknown_type_is_skipped) {
-  const auto bytes = wire::make_frame(static_cast<wire::FrameType>(200), {}, base::Buffer(10));
+  const auto bytes = wire::make_frame(static_cast<wire::FrameType>(200), {}, base::Bytes(10));
   const auto decoded = wire::decode(frame_of(bytes));
   BOOST_REQUIRE(decoded.has_value());
   BOOST_TEST(!decoded->has_value());
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(what_is_said_of_reach_has_no_port_0_and_no_address_of_any_l
 BOOST_AUTO_TEST_CASE(random_metadata_never_passes_for_more_than_it_is) {
   for (std::uint64_t seed = 0; seed < 3000; ++seed) {
     base::Rng rng(seed);
-    base::Buffer metadata(8 * rng.below(20));
+    base::Bytes metadata(8 * rng.below(20));
     for (auto& byte : metadata) byte = static_cast<std::byte>(rng.below(3) == 0 ? rng() : 0);
     const auto type = static_cast<wire::FrameType>(1 + rng.below(23));
     const auto decoded = wire::decode(frame_of(wire::make_frame(type, metadata, {})));
@@ -314,9 +314,9 @@ std::vector<wire::Message> one_of_each() {
           std::move(gossip),
           std::move(heartbeat),
           wire::LinkOpen{.nonce = 1, .samples = 2, .progress = 0.5, .session = 3},
-          wire::Keyframe{5, base::Buffer(3)},
-          wire::Delta{.exchange = {3}, .samples = 9, .degree = 2, .payload = base::Buffer(12)},
-          wire::Reduce{.step = {6}, .samples = 1, .hop = 2, .payload = base::Buffer(8)},
+          wire::Keyframe{5, base::Bytes(3)},
+          wire::Delta{.exchange = {3}, .samples = 9, .degree = 2, .payload = base::Bytes(12)},
+          wire::Reduce{.step = {6}, .samples = 1, .hop = 2, .payload = base::Bytes(8)},
           wire::Bye{wire::ByeReason::left, "bye"},
           wire::Reconcile{
               .bits = 1, .hashes = {4, 5}, .buckets = {1}, .entries = {{6, 7}}, .wanted = {8}},
@@ -360,7 +360,7 @@ BOOST_AUTO_TEST_CASE(mutated_messages_are_refused_or_could_have_been_sent) {
     const auto type = static_cast<wire::FrameType>(frame.type);
     for (std::uint64_t seed = 0; seed < 500; ++seed) {
       base::Rng rng(seed);
-      base::Buffer metadata(frame.metadata().begin(), frame.metadata().end());
+      base::Bytes metadata(frame.metadata().begin(), frame.metadata().end());
       if (metadata.empty()) break;
       metadata[rng.below(metadata.size())] = static_cast<std::byte>(rng());
       const auto decoded =

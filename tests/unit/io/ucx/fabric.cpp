@@ -28,7 +28,7 @@ constexpr int kDroppedMs = 100;
 
 /// Bytes that UCX takes for an order to write 16 bytes to any address of the process: after the
 /// number that begins a connection, a message of kind "put" (uct_tcp_ep_put_req_hdr_t).
-base::Buffer put_packet(const void* target) {
+base::Bytes put_packet(const void* target) {
   struct __attribute__((packed)) {
     std::uint64_t magic = 0xCAFEBABE12345678;
     std::uint8_t kind = 33;
@@ -39,7 +39,7 @@ base::Buffer put_packet(const void* target) {
     std::array<char, 16> data{"WRITTEN-BY-OTHE"};
   } packet;
   packet.address = reinterpret_cast<std::uintptr_t>(target);
-  base::Buffer bytes(sizeof packet);
+  base::Bytes bytes(sizeof packet);
   std::memcpy(bytes.data(), &packet, sizeof packet);
   return bytes;
 }
@@ -64,14 +64,14 @@ BOOST_AUTO_TEST_CASE(bytes_come_in_order_and_the_end_after_them) {
   std::uint64_t overhead = 0;
   BOOST_TEST(pair.run_until([&] {
     while (sent < kTotal && from.writable() > 0) {
-      base::Buffer data(std::min({from.writable(), kTotal - sent, 1 + sent % 70'001}));
+      base::Bytes data(std::min({from.writable(), kTotal - sent, 1 + sent % 70'001}));
       for (std::byte& byte : data) byte = static_cast<std::byte>(sent++ % 251);
       from.send(std::move(data));
     }
     if (sent == kTotal && !from.end_sent()) static_cast<void>(from.send_end());
     while (to.readable()) {
       BOOST_REQUIRE(!to.ended());
-      const base::Buffer data = to.take();
+      const base::Bytes data = to.take();
       BOOST_REQUIRE(data.size() <= kMessageMax);
       for (const std::byte byte : data) {
         in_order = in_order && byte == static_cast<std::byte>(received++ % 251);
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_sender_stops_until_the_reader_takes) {
   std::size_t sent = 0;
   BOOST_TEST(pair.run_until([&] {
     for (std::size_t room = 0; (room = from.writable()) > 0; sent += room) {
-      from.send(base::Buffer(room));
+      from.send(base::Bytes(room));
     }
     return from.unconsumed() > (1U << 20) - 1000;
   }));
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_loop_that_waits_is_woken_by_what_comes) {
   Pair pair;
   while (pair.client.fabric->progress() || pair.server.fabric->progress()) continue;
   BOOST_REQUIRE(pair.run_until([&] { return pair.server.fabric->arm(); }));
-  pair.client.carrier->send(base::Buffer(10));
+  pair.client.carrier->send(base::Bytes(10));
   bool late = false;
   Timer guard(pair.loop, [&] { late = true; });
   guard.start(kPatience);
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_stranger_writes_nothing_into_the_process) {
   for (const std::uint16_t port : listening_ports()) {
     const base::Descriptor stranger = connect_from(kStranger, port, kDroppedMs);
     BOOST_TEST(!stranger.valid());
-    const base::Buffer packet = put_packet(target.data());
+    const base::Bytes packet = put_packet(target.data());
     if (stranger.valid()) {
       BOOST_TEST(write(stranger.get(), packet.data(), packet.size()) > 0);
     }
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(a_stranger_writes_nothing_into_the_process) {
   BOOST_TEST(pair.run_until([&] { return ++turns > 100; }));
   BOOST_TEST(target.data() == "untouched");
   // And a member's link still works.
-  pair.client.carrier->send(base::Buffer(10));
+  pair.client.carrier->send(base::Bytes(10));
   BOOST_TEST(pair.run_until([&] { return pair.server.carrier->readable(); }));
 }
 
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_is_cut) {
   Pair pair;
   pair.server.allow({});
   pair.server.fabric->shut(kStranger);
-  pair.client.carrier->send(base::Buffer(10));
+  pair.client.carrier->send(base::Bytes(10));
   BOOST_REQUIRE(pair.run_until([&] { return pair.server.carrier->readable(); }));
   pair.client.allow({});
   pair.server.fabric->shut(kLoopback);

@@ -62,7 +62,7 @@ struct Pair {
     server.allow({at});
     client.allow({at});
     client.carrier = client.fabric->connect(at, server.fabric->port()).value();
-    client.carrier->send(base::Buffer(1));
+    client.carrier->send(base::Bytes(1));
     BOOST_REQUIRE(run_until([&] { return server.carrier && server.carrier->readable(); }));
     static_cast<void>(server.carrier->take());
   }

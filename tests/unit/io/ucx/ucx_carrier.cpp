@@ -87,7 +87,7 @@ std::set<int> listening_sockets() {
 /// An active message as no carrier would send it. Its buffers live as long as this.
 struct RawMessage {
   std::array<std::uint32_t, 2> header{};
-  base::Buffer data;
+  base::Bytes data;
 };
 
 }  // namespace
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_port_that_drops_everything_does_not_stop_the_loop) {
     BOOST_REQUIRE(setsockopt(port, SOL_SOCKET, SO_ATTACH_FILTER, &firewall, sizeof firewall) == 0);
   }
   client.carrier = UcxCarrier::connect(client.carriers, kLoopback, server.listener->port()).value();
-  client.carrier->send(base::Buffer(1));
+  client.carrier->send(base::Bytes(1));
   const auto begun = std::chrono::steady_clock::now();
   BOOST_REQUIRE(run_until({&server, &client}, [&] { return server.carrier != nullptr; }));
   int turns = 0;
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(nothing_follows_the_first_message_before_it_is_complete) {
   Side side;
   side.carrier = UcxCarrier::connect(side.carriers, kLoopback, 9).value();
   BOOST_TEST(side.carrier->writable() == kMessageMax);
-  side.carrier->send(base::Buffer(1));
+  side.carrier->send(base::Bytes(1));
   BOOST_TEST(side.carrier->writable() == 0U);
   BOOST_TEST(!side.carrier->send_end());
 }

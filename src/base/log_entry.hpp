@@ -9,14 +9,14 @@ namespace starling::base {
 
 enum class Severity : std::uint8_t { info, warning };
 
-struct Notice {
+struct LogEntry {
   Severity severity = Severity::info;
   std::string text;
   bool accuses = false;  ///< as made by accusation()
 };
 
 /// Says that another peer did something that an honest one never does.
-[[nodiscard]] inline Notice accusation(std::string text) {
+[[nodiscard]] inline LogEntry accusation(std::string text) {
   return {Severity::warning, std::move(text), true};
 }
 

@@ -1,4 +1,4 @@
-#include "peer/share.hpp"
+#include "peer/assignment.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -41,8 +41,8 @@ std::uint32_t fair_batch(const std::vector<data::Member>& members, double speed,
 
 }  // namespace
 
-Share share_of(const membership::MemberTable& table, const data::Shards& shards,
-               const train::Config& train) {
+Assignment assignment_of(const membership::MemberTable& table, const data::Shards& shards,
+                         const train::Config& train) {
   const std::vector<data::Member> members = training_members(table);
   return {data::owned_shards(shards, members, table.self_id()),
           fair_batch(members, table.self().speed, train)};
