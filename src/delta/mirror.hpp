@@ -1,4 +1,4 @@
-// What one end of a link has, as both ends know it: bit for bit the same at both.
+// The replica of one end of a link as both ends know it: bit for bit the same at both.
 #pragma once
 
 #include <array>

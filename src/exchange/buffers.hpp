@@ -55,7 +55,7 @@ class Buffers {
   std::vector<float> least_;
 };
 
-/// What Buffers::average does to one value.
+/// The average that Buffers::average takes of one value.
 [[nodiscard]] constexpr float averaged(float value, float other, float w) noexcept {
   return value + w * (other - value);
 }

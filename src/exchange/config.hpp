@@ -1,4 +1,4 @@
-// What a run file says of the exchange.
+// The exchange settings of a run file.
 #pragma once
 
 #include <cstdint>

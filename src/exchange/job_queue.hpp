@@ -17,7 +17,7 @@ inline constexpr std::size_t kLinkJobsMax = 3;
 /// mirrors. More is a bug (ASSERT).
 inline constexpr std::size_t kJobsMax = kLinkJobsMax * (2 * kLinksMax + kGraceLinksMax);
 
-/// What a job means for one that waits before it.
+/// The effect of a job on one that waits before it.
 enum class Precedence : std::uint8_t {
   none,      ///< both are run
   replaces,  ///< the waiting one is dropped

@@ -1,5 +1,6 @@
-// What the protocol core asks of a replica, and what came of it. The core runs beside the event
-// loop and never touches a vector; whoever trains the replica runs the jobs between two steps.
+// The jobs that the protocol core gives to a replica, and their outcomes. The core runs beside the
+// event loop and never touches a vector; whoever trains the replica runs the jobs between two
+// steps.
 #pragma once
 
 #include <cstdint>

@@ -52,14 +52,14 @@ class Bandwidth {
   std::size_t next_ = 0;
 };
 
-/// What a link's last delta met.
+/// Figures of a link's last delta.
 struct Line {
   double bandwidth = 0;   ///< bytes/s; 0: not known, or so much that deltas cannot tell
   double lag = 1;         ///< steps since the delta before it, in units of every()
   std::size_t bytes = 0;  ///< size of the delta and its buffers
 };
 
-/// What the next delta may carry: `density` times its lag, and at most `lag_factor_max` times.
+/// The limits of the next delta: `density` times its lag, and at most `lag_factor_max` times.
 struct DeltaBudget {
   double density = 0;
   double lag_factor_max = 1;

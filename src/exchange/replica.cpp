@@ -58,7 +58,7 @@ float bound_after(float bound, float largest, MirrorType type) {
   return (bound + largest) * rounding_of(type);
 }
 
-// What this end has made itself, and cannot read, is no fault of the other end's.
+// If this end cannot read its own payload, the other end is not to blame.
 base::Error own_fault(base::Error error) {
   if (error.code == ErrorCode::protocol) error.code = ErrorCode::internal;
   return error.in("what this peer wrote itself");
@@ -225,7 +225,7 @@ base::Status Replica::stage_delta(Link& link, const CommitJob& job) {
   if (!own) return fail(own_fault(own.error()));
   const auto their = delta::check(job.their, size());
   if (!their) return fail(their.error());
-  // What this end wrote last is known.
+  // This end knows the delta that it wrote last.
   link.own_is_written = link.written->size() > 0 && link.written_hash == base::xxh3(job.own);
   base::Status decoded;
   if (!link.own_is_written) {

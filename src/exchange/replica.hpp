@@ -1,6 +1,6 @@
 // The numeric state of tracked link averaging: the replica and the mirrors of its links.
 //
-// What is stored: y, the vector that is trained, and r. The replica is x = y + r. Every link has
+// Stored are y, the vector that is trained, and r. The replica is x = y + r. Every link has
 // two mirrors, `mine` (what the other end knows of x) and `theirs` (what this end knows of the
 // other's replica); the other end holds the same two, bit for bit, under the other names.
 //
@@ -24,7 +24,8 @@
 // ends agree on: a sum of two has the same bits at both, and d, which is not in mine + theirs, is
 // not repeated. Replicas then no longer have a sum that commits conserve.
 //
-// What a delta leaves out is held back from training: when k of L open links have written one,
+// The part that a delta leaves out is held back from training: when k of L open links have written
+// one,
 //   r = (1 - k / L) r + lambda / L * sum over the k of (x - mine - delta)
 // in the order in which they are written, and y = x - r after each. That is lambda times the mean
 // of what the links left out when they last wrote, where all write at once, and a moving one
@@ -66,7 +67,7 @@ namespace starling::exchange {
 
 enum class MirrorOf { mine, theirs };
 
-/// What a commit does: see the head of this file.
+/// How a commit averages: see the head of this file.
 struct Averaging {
   Mode mode = Mode::tracked;   ///< tracked or choco; all others are as tracked
   float gamma = 1.0F;          ///< CHOCO-SGD's consensus step size, above 0 and at most 1
@@ -96,7 +97,7 @@ class Replica {
   /// The device's first error (ErrorCode::device); always good in the processor's memory.
   [[nodiscard]] const base::Status& status() const noexcept { return status_; }
 
-  // What the trainer uses.
+  // For the trainer.
   /// y; empty if it lies in a device's memory.
   [[nodiscard]] std::span<float> trained() noexcept;
   [[nodiscard]] std::span<const float> trained() const noexcept;

@@ -24,7 +24,7 @@ void Settling::expire(Time now, Outbox& out) {
 
 void Settling::end_when_agreed(Outbox& out) {
   if (phase_ != Phase::settling || over_) return;
-  // Who has lost a link does not wait for that neighbour. Who has lost all of them waits for any:
+  // A peer that lost a link does not wait for that neighbour. One that lost all waits for any:
   // what its last deltas left out, nobody has been told.
   const bool alone = links_.open_count() == 0 && company_ && !SIM_BUG(settled_alone);
   const bool agreed = !alone && std::ranges::all_of(links_, [](const auto& entry) {

@@ -1,4 +1,4 @@
-// What overlay and detector tell each other: an action of one is an event of the other.
+// The messages between overlay and detector: an action of one is an event of the other.
 #pragma once
 
 #include "base/peer_id.hpp"

@@ -1,4 +1,4 @@
-// What a run file and the command line say of the swarm.
+// The swarm settings of a run file and the command line.
 #pragma once
 
 #include <cstdint>

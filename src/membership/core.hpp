@@ -68,7 +68,7 @@ class Core {
   /// Whether a dial has no outcome yet.
   [[nodiscard]] bool is_dialing() const { return overlay_.is_dialing(); }
 
-  /// What can grow, and what waits: nothing is above its limit between two calls. Cheap, and a
+  /// Everything that can grow or waits: nothing is above its limit between two calls. Cheap, and a
   /// look at all that waits.
   void add_bounds(base::Bounds& out) const;
   void add_timers(base::Time now, base::Bounds& out) const;

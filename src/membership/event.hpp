@@ -1,4 +1,4 @@
-// What membership hears and what it asks for: values, carried by the peer.
+// Events and actions of membership: values, carried by the peer.
 #pragma once
 
 #include <optional>

@@ -121,8 +121,8 @@ inline constexpr std::size_t kReferrals = 8;
 inline constexpr double kStrangersPerSecond = 64;
 
 // --- progress ---
-/// What counters may cost a peer each way, and what an entry costs by the time all have it: its
-/// bytes times the links that it comes over. Decides how often a peer tells its own.
+/// The bytes that counters may cost a peer each way, and the cost of an entry by the time all have
+/// it: its bytes times the links that it comes over. Decides how often a peer tells its own.
 inline constexpr double kProgressBytesPerSecond = 1000;
 inline constexpr double kProgressEntryBytes = 16;
 inline constexpr double kProgressCopies = 3;

@@ -1,4 +1,4 @@
-// What a peer knows of all peers, itself included.
+// A peer's knowledge of all peers, itself included.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace starling::membership {
 
-/// What this peer has concluded of a member. It goes with the record.
+/// This peer's conclusions about a member. They go with the record.
 struct Judgement {
   std::optional<Suspicion> suspicion{};          ///< while it is suspect
   wire::DeathReason lost{};                      ///< why it is not alive; none where nobody told

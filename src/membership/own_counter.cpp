@@ -34,7 +34,7 @@ bool OwnCounter::set(std::uint64_t samples, bool trains, base::Time now) {
   const bool begins = trains && !trains_;
   const bool changes = trains != trains_;
   trains_ = trains;
-  // What a life starts with is no step, and says nothing of its rate.
+  // The samples that a life starts with are not a step, and say nothing of its rate.
   if (!trains) return first || changes;
   if (stepped && !begins) step_ = std::max(now - stepped_at_, step_ - step_ / kStallSteps);
   if (stepped || begins) stepped_at_ = now;

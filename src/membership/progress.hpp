@@ -30,7 +30,7 @@ class ProgressTable {
 
   void set_heartbeat(base::Duration heartbeat) noexcept { heartbeat_ = heartbeat; }
 
-  /// What a former life of this peer knew, its own counter included, before set_own(). What is
+  /// The counters that a former life of this peer knew, its own included, before set_own(). What is
   /// over the bounds is ignored.
   void restore(std::span<const base::SampleCounter> counters);
   /// For that: the counters of all other peers, as they were last told.
@@ -55,7 +55,7 @@ class ProgressTable {
   /// A counter seen on a delta of its owner. It is not passed on: its owner does that.
   void observe(std::uint64_t id_prefix, std::uint64_t samples, base::Time now);
 
-  /// What changed since the last call for this neighbour, oldest change first, at most
+  /// Entries that changed since the last call for this neighbour, oldest change first, at most
   /// kProgressPerFrame; what it told us itself is left out, and the own entry while it is not due.
   /// Its own counter is told once, at first: it may have trained more than it knows of.
   [[nodiscard]] std::vector<wire::Progress> entries_for_heartbeat(std::uint64_t neighbour,
@@ -70,7 +70,7 @@ class ProgressTable {
   /// Peers whose counters were first heard of since the last call: their state is to be set.
   [[nodiscard]] std::vector<std::uint64_t> take_new() { return std::exchange(new_, {}); }
 
-  /// What the member table says of the peer: only those that are alive and not suspect are taken
+  /// The peer's state in the member table: only those that are alive and not suspect are taken
   /// further, and only alive ones count for how often counters are told.
   void set_state(std::uint64_t id_prefix, wire::MemberState state);
 
@@ -86,7 +86,7 @@ class ProgressTable {
   /// which it is told, and half a beat a hop.
   [[nodiscard]] base::Duration horizon() const;
 
-  /// What the peer told last.
+  /// As the peer told last.
   [[nodiscard]] const wire::Progress* find(std::uint64_t id_prefix) const;
   /// Its samples, as far as they are known; 0 for an unknown peer.
   [[nodiscard]] std::uint64_t samples_of(std::uint64_t id_prefix) const;
@@ -140,7 +140,7 @@ class ProgressTable {
   std::uint64_t version_ = 0;
   std::vector<Entry> entries_;  ///< in the order in which they were heard of; none is removed
   std::vector<std::pair<std::uint64_t, Place>> places_;  ///< places of prefixes, in order of prefix
-  /// What was to be passed on, by version; void where the entry has a later one. At most
+  /// Entries to be passed on, by version; void where the entry has a later one. At most
   /// kChangesSlack times the entries.
   std::vector<std::pair<std::uint64_t, Place>> changes_;
   std::map<std::uint64_t, std::uint64_t> sent_;  ///< version that each neighbour has

@@ -1,4 +1,4 @@
-// What a member record says: its signed bytes, how new it is, and how it goes into messages.
+// The content of a member record: its signed bytes, how new it is, and how it goes into messages.
 // Precedence of records: SWIM, Das, Gupta, Motivala, DSN 2002, section 4.2.
 #pragma once
 
@@ -17,8 +17,8 @@ namespace starling::membership {
   return state == wire::MemberState::alive || state == wire::MemberState::suspect;
 }
 
-/// What a record's owner signs: all but what others say of it (suspect, dead). Two records that
-/// differ in it never have the same bytes.
+/// The part that a record's owner signs: all except what others say of it (suspect, dead). Two
+/// records that differ in it never have the same bytes.
 [[nodiscard]] base::Bytes signed_bytes(const wire::MemberRecord& record);
 
 /// Makes the record its owner's: key and signature are filled in.

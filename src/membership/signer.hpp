@@ -1,4 +1,4 @@
-// Who signs this peer's record and judges others': handed in, so that the core knows no
+// Signs this peer's record and judges others': handed in, so that the core knows no
 // cryptography.
 #pragma once
 

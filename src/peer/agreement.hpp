@@ -42,7 +42,7 @@ class Agreement {
         message;
     base::Duration took{};  ///< from its first byte to its last; 0: less than could be told
   };
-  /// What this peer has to be averaged, as its worker gave it.
+  /// This peer's values to be averaged, as its worker gave them.
   struct Contribution {
     std::uint64_t samples = 0;  ///< own samples
     std::vector<float> values;

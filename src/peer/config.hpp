@@ -1,4 +1,4 @@
-// What a peer's core must know of its run; made from the run file, the model and the data.
+// The settings of a peer's core for its run; made from the run file, the model and the data.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +53,7 @@ struct Config {
   base::Duration step_interval{};
 };
 
-/// What a peer starts from, in figures.
+/// The start of a peer, in figures.
 struct StartingPoint {
   std::uint64_t parameters_hash = 0;  ///< XXH3 of the initial replica's bytes
   std::size_t parameters = 0;
@@ -61,12 +61,12 @@ struct StartingPoint {
   std::uint64_t training_set = 0;  ///< samples
 };
 
-/// What follows from a run file, its canonical form, and these. How the peer is run is left to
-/// whoever runs it.
+/// The settings that follow from a run file, its canonical form, and these. How the peer is run is
+/// left to whoever runs it.
 [[nodiscard]] Config core_config(const runfile::RunFile& run_file, std::string canonical,
                                  const StartingPoint& start);
 
-/// What the core of a relay is told: nothing of it is about training, which never begins. `run`:
+/// The settings of a relay's core: none is about training, which never begins. `run`:
 /// zero where it serves whatever run comes.
 [[nodiscard]] Config relay_config(const wire::RunId& run, std::vector<std::string> join,
                                   const reach::Config& relay);

@@ -11,7 +11,7 @@ using base::Overloaded;
 
 namespace {
 
-/// Who knows where others may be looks for them there, and waits for one of them.
+/// A peer that knows where others may be looks for them there, and waits for one of them.
 Config completed(Config config, const KnownAddresses& known) {
   config.membership.join = known.all();
   const bool expects_others = config.lan || !config.membership.join.empty();

@@ -1,4 +1,4 @@
-// What goes into a peer's core and what comes out: values only.
+// Events and actions of a peer's core: values only.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What a peer asks of the side that owns the replica, and what it hears back. Values: in the real
+// The jobs of the side that owns the replica, and their outcomes. Values: in the real
 // world they cross to the trainer thread and back over bounded queues, elsewhere they are run
 // inline.
 #pragma once
@@ -108,7 +108,7 @@ struct Evaluated {
   double loss = 0;
 };
 
-/// Whoever trains has nothing to evaluate with.
+/// The trainer has nothing to evaluate with.
 struct NotEvaluated {};
 
 struct Saved {
@@ -136,7 +136,7 @@ inline constexpr std::size_t kTrainingJobsMax = kStepsAhead + kSavesMax + kEvalu
 /// (kTrainingJobsMax of training, exchange::kJobsMax of links), so reaching it is a bug.
 inline constexpr std::size_t kJobsMax = 1024;
 
-/// What a checkpoint holds; views live for the call alone.
+/// The content of a checkpoint; views live for the call alone.
 struct Snapshot {
   std::span<const float> parameters{};  ///< x, not y
   std::span<const float> buffers{};

@@ -50,7 +50,7 @@ bool KnownAddresses::may_have_moved(std::uint64_t table_hash, base::Time now) {
   return true;
 }
 
-// Who was not met again in this life may be in the next.
+// A peer that was not met again in this life may be in the next.
 std::optional<std::vector<std::string>> KnownAddresses::remember(std::vector<std::string> others) {
   for (const std::string& address : former_) {
     if (others.size() >= membership::kRememberedMax) break;

@@ -29,8 +29,8 @@ class KnownAddresses {
 
   /// A dial of it failed. True where a person gave it and this is the first time.
   [[nodiscard]] bool note_failure(const std::string& address);
-  /// Who answers there has another secret. True where this is so at all that a person gave, this
-  /// one among them.
+  /// The peer that answers there has another secret. True where this is so at all that a person
+  /// gave, this one among them.
   [[nodiscard]] bool note_turned_away(const std::string& address);
 
   /// Whether members may be elsewhere than when this was true the last time, which the hash of

@@ -90,7 +90,7 @@ void Lifecycle::end_wait(base::Time now, Outbox& out) {
 
 void Lifecycle::end_if_alone(base::Time now, Outbox& out) {
   timers_.alone_until.reset();
-  // Who is about to end saves first.
+  // A peer that is about to end saves first.
   if (parts_.neighbours.met_one() || leaving_ || phase_ == Phase::finishing) return;
   end({EndReason::failed, kNoPeer}, now, out);
 }
@@ -292,7 +292,7 @@ void Lifecycle::end_if_finished(base::Time now, Outbox& out) {
   end({EndReason::done, misses_peers && unsaved.text.empty() ? kNoPeer : unsaved}, now, out);
 }
 
-// Who is linked over this peer may not be done yet, and have no other way to the rest.
+// Peers linked over this one may not be done yet, and have no other way to the rest.
 bool Lifecycle::stays_as_relay(base::Time now, Outbox& out) {
   const reach::Core& reach = parts_.reach;
   auto& until = timers_.stay_until;

@@ -253,7 +253,8 @@ void Links::on_hello(base::LinkId id, Link& link, wire::Hello& hello, base::Time
   make_ready(id, link, hello, now, out);
 }
 
-// Whoever comes first says which run it is, unless a person did; heartbeats come as they do there.
+// The first peer that comes says which run it is, unless a person did; heartbeats come as they do
+// there.
 void Links::find_run(const wire::Hello& hello, Outbox& out) {
   if (!run_.find(hello)) return;
   parts_.membership.set_heartbeat(run_.heartbeat());
@@ -333,7 +334,7 @@ void Links::on_refuse(base::LinkId id, const Link& link, const wire::Refuse& ref
                       base::Time now, Outbox& out) {
   out.push_back(LogEntry{Severity::warning, "peer " + link.address + " refused: " + refusal.text});
   out.push_back(Close{id});
-  // Whoever has met a peer of its run is in the right swarm. At an address that nobody gave, of a
+  // A peer that has met one of its run is in the right swarm. At an address that nobody gave, of a
   // former life, that a member has left or that was heard on the network, anybody may live.
   if (!link.dialed || parts_.neighbours.met_one() || !parts_.known.was_given(link.address)) return;
   // Otherwise, the steps that it has made by itself would be lost.

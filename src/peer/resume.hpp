@@ -10,7 +10,7 @@
 
 namespace starling::peer {
 
-/// What a peer starts from: nothing, or what a former life of it left.
+/// The start of a peer: nothing, or the state that a former life of it left.
 struct Resume {
   base::StepNumber step;
   std::uint64_t samples = 0;  ///< of this peer

@@ -1,4 +1,4 @@
-// What brings a machine into a swarm that has no run file of it: an invite, which people pass on,
+// Brings a machine without a run file into a swarm: an invite, which people pass on,
 // and the run file as peers hand it out.
 #pragma once
 
@@ -22,10 +22,10 @@ inline constexpr std::size_t kInviteTextMax = 1024;
 /// above 0. An invite is pasted into shells, and addresses are what other peers say.
 [[nodiscard]] bool may_be_in_invite(std::string_view address) noexcept;
 
-/// What an invite names, at most kInviteAddressesMax: a peer's own first address, of the other
-/// family the first one, too, then others', then further own ones. `own` has the most useful ones
-/// first, and so has `others`. Loopback addresses are named only where a peer has no other: they
-/// lead to whoever is invited.
+/// The addresses of an invite, at most kInviteAddressesMax: a peer's own first address, of the
+/// other family the first one, too, then others', then further own ones. `own` has the most useful
+/// ones first, and so has `others`. Loopback addresses are named only where a peer has no other:
+/// they lead to whoever is invited.
 [[nodiscard]] std::vector<std::string> addresses_to_invite(std::span<const std::string> own,
                                                            std::span<const std::string> others);
 

@@ -55,7 +55,7 @@ inline constexpr base::EnumNames<Security, 2> kSecurityNames{{
     {"tls", Security::tls},
 }};
 
-/// What a key that an embedding program has no use for is only for.
+/// The purpose of keys that an embedding program has no use for.
 inline constexpr std::string_view kOwnTrainer = "runs that Starling's own trainer trains";
 
 /// Passes keys on as such that are there only with some values of others: with `what`.

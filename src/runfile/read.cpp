@@ -129,7 +129,7 @@ base::Status Document::apply_override(const std::string& text) {
   if (parsed.size() != 1 || !parsed.contains("value")) {
     parsed.clear();
     parsed.insert("value", value);
-    // What begins like a number, a list, a table or a string was meant to be one.
+    // A text that begins like a number, a list, a table or a string was meant to be one.
     if (value.find_first_of("0123456789+-.[{\"'") == 0) not_toml.insert(full);
   }
   toml::table* keys = table[section].as_table();
@@ -504,7 +504,7 @@ base::Status check_names(const Document& document, std::vector<std::string>* not
   return {};
 }
 
-/// What no single key can tell.
+/// Checks that no single key can make.
 base::Status check_together(const Document& document, const RunFile& run_file) {
   const auto wrong = wrong_together(run_file);
   if (!wrong) return {};

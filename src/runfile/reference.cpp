@@ -110,7 +110,7 @@ template <class Field, class Rule>
 std::string default_of(const Field& field, const Rule& rule) {
   return to_toml(field, rule);
 }
-/// What is not in its own range stands for a value that is not given.
+/// A value outside its own range stands for one that is not given.
 template <class Field>
 std::string default_of(const Field& field, const IntegerRange& range) {
   const auto number = static_cast<std::uint64_t>(field);

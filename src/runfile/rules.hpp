@@ -1,4 +1,4 @@
-// What a key of a run file may be: the rules that keys.hpp gives each key.
+// The values that a key of a run file may have: the rules that keys.hpp gives each key.
 #pragma once
 
 #include <cstddef>

@@ -137,7 +137,7 @@ struct RunFile {
 /// Samples over the swarm after which the run ends, for a training set of that size; at least 1.
 [[nodiscard]] std::uint64_t target_samples(const RunFile& run_file, std::uint64_t training_set);
 
-/// What must agree across the swarm besides the run file.
+/// Values that must agree across the swarm besides the run file.
 struct Identity {
   base::Hash128 dataset;                ///< data::Dataset::identity
   std::uint64_t parameters = 0;         ///< XXH3 of the initial parameters' float32 bytes
@@ -154,7 +154,7 @@ struct Identity {
 /// Names the run: XXH3-128 of its canonical form.
 [[nodiscard]] base::Hash128 run_id(std::string_view canonical);
 
-/// What differs between two canonical forms, a line each: "train.optimizer: sgd here, adamw
+/// The differences of two canonical forms, a line each: "train.optimizer: sgd here, adamw
 /// there"; empty if nothing does. `there` may come from a stranger: at most kDiffLinesMax lines
 /// of kDiffTextMax printable characters a value come out. Where it has wire::kCanonicalMax bytes,
 /// it was cut to them on its way: its whole lines are compared, and a last line says so.

@@ -17,7 +17,7 @@
 namespace starling::runfile {
 namespace {
 
-/// What is wrong with the steps of a learning rate, if anything.
+/// The error in the steps of a learning rate, if there is one.
 std::string wrong_steps(const train::Config& train) {
   if (train.schedule != train::Schedule::step) {
     return train.steps.empty() ? "" : "is only for train.schedule = \"step\"";
@@ -40,7 +40,7 @@ constexpr double kStepsPerSecondMin = 1e-5;
 /// A timer that is due more often leaves the event loop no time for anything else.
 constexpr base::Duration kCheckpointEveryMin = std::chrono::milliseconds(10);
 
-/// What is wrong with where UCX may be used, if anything.
+/// The error in where UCX may be used, if there is one.
 std::optional<Wrong> wrong_links(const RunFile& f) {
   // A name that is all but one of the words is a word that was written wrongly.
   for (const char* const word : {kFabricAuto, kFabricNone}) {
@@ -53,7 +53,7 @@ std::optional<Wrong> wrong_links(const RunFile& f) {
   return std::nullopt;
 }
 
-/// What keeps peers from finding out that run.target_accuracy is reached, if anything.
+/// The key that keeps peers from finding out that run.target_accuracy is reached, if any.
 std::optional<Wrong> wrong_target(const RunFile& f) {
   const auto wrong = [](std::string text) {
     return Wrong{"run", "target_accuracy", std::move(text)};
@@ -74,7 +74,7 @@ std::optional<Wrong> wrong_target(const RunFile& f) {
   return std::nullopt;
 }
 
-/// What of [swarm] keeps a ring from ever being complete, if anything.
+/// The key of [swarm] that keeps a ring from ever being complete, if any.
 std::optional<Wrong> wrong_ring(const RunFile& f) {
   const std::string_view mode = base::name_of(f.exchange.mode, exchange::kModeNames);
   if (f.peers < 2) {

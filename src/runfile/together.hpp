@@ -1,4 +1,4 @@
-// What no single key of a run file can tell: whether its keys fit together.
+// Whether the keys of a run file fit together, which no single key can tell.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace starling::runfile {
 
-/// What is wrong, at the key that should be changed.
+/// An error, at the key that should be changed.
 struct Wrong {
   const char* section;
   const char* key;

@@ -1,4 +1,4 @@
-// What run files and scenarios read alike: a text that is TOML, what kind of value stands there,
+// Shared by the readers of run files and scenarios: a text that is TOML, the kind of a value,
 // and a number of any kind. For the .cpp files that read them alone: toml++ is slow to compile.
 #pragma once
 
@@ -26,7 +26,7 @@ inline constexpr std::size_t kKeyPartsMax = 16;
 [[nodiscard]] base::Result<toml::table> parse_toml(std::string_view text, std::string_view name,
                                                    std::size_t bytes_max);
 
-/// What a value is, with its article: "a string".
+/// The kind of a value, with its article: "a string".
 [[nodiscard]] const char* type_name(const toml::node& node) noexcept;
 
 /// The value of an integer or a floating-point number; nothing of anything else. value<double>()

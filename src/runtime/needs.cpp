@@ -47,8 +47,8 @@ std::uint64_t keyframe_bytes(std::uint64_t n) {
   return format::kHeaderBytes + n + kFloat * base::ceil_div(n, format::kDenseBlock);
 }
 
-/// What every backend must keep of a sample from the forward pass to the backward pass: the inputs
-/// of ops with weights, each once, and a gradient as large as the largest result.
+/// Values that every backend must keep of a sample from the forward pass to the backward pass: the
+/// inputs of ops with weights, each once, and a gradient as large as the largest result.
 std::uint64_t least_activations(const compute::Graph& graph) {
   std::set<compute::ValueId> kept;
   std::uint64_t values = 0;
@@ -109,13 +109,13 @@ std::uint64_t largest_delta(const exchange::Config& config, std::uint64_t n) {
 
 constexpr std::uint64_t kElement = 2 * kFloat;  // of a delta: an index and a value
 
-/// What deltas take in the machine's memory, about.
+/// Bytes that deltas take in the machine's memory, about.
 std::uint64_t deltas_in_memory(const runfile::RunFile& run_file, std::uint64_t n) {
   const std::uint64_t count = largest_delta(run_file.exchange, n);
   return kElement * ((2 * links_of(run_file) + 1) * count + delta::room_for(count, n));
 }
 
-/// What deltas take on a device, about: measure() has it from there.
+/// Bytes that deltas take on a device, about: measure() has it from there.
 std::uint64_t deltas_on_device(const runfile::RunFile& run_file, std::uint64_t n) {
   const bool narrow = run_file.exchange.mirror == delta::MirrorType::bfloat16;
   const bool moves = exchange::has_momentum(run_file.exchange);

@@ -1,4 +1,4 @@
-// What a peer of a run takes: memory, operations and bytes. For `starling check`.
+// The needs of a peer of a run: memory, operations and bytes. For `starling check`.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ struct Problem {
                                                  const std::string& place,
                                                  const data::Cache& cache);
 
-/// What a run starts with.
+/// The start of a run.
 struct Start {
   std::vector<float> parameters;
   exchange::BufferSpec buffers;

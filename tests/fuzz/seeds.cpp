@@ -209,7 +209,7 @@ void add_observations(Seeds& seeds) {
 )");
 }
 
-// What happens to a core has no format of its own.
+// Events of a core have no format of their own.
 void add_events(Seeds& seeds) {
   for (const char* fuzzer :
        {"membership_events", "exchange_events", "peer_events", "circuits", "lan", "links"}) {

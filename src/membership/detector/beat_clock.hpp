@@ -22,7 +22,7 @@ class BeatClock {
   void heard(bool part, base::Time now) noexcept;
   /// A heartbeat arrived. Counts as heard.
   void take(const wire::Heartbeat& beat, base::Time now);
-  /// What was not heard until now says nothing: this end stood still, or begins to watch.
+  /// Silence until now says nothing: this end stood still, or begins to watch.
   void restart(base::Time now) noexcept { silence_.restart(now); }
 
   /// The heartbeat that this end sends now: number and echo are filled in. The next one is due

@@ -111,7 +111,7 @@ void Detector::on(const RanLate& event, base::Time now, DetectorOutbox&) {
   watch_.note_late(event.late, now);
 }
 
-// What others sent meanwhile is still unread: that nothing was heard is no sign of anything.
+// Messages that others sent meanwhile are still unread, so silence is not a sign of anything.
 void Detector::on(const StoodStill& event, base::Time now, DetectorOutbox&) {
   watch_.restart(now);
   verdicts_.extend(event.pause);

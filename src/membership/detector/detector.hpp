@@ -1,4 +1,4 @@
-// What a peer knows of the members of its swarm, and how it finds out who is gone: records and
+// A peer's knowledge of the members of its swarm, and how it finds out who is gone: records and
 // claims as rumours, heartbeats, suspicion and refutation, anti-entropy. After SWIM (Das, Gupta,
 // Motivala, DSN 2002), with neighbours' heartbeats in place of random probes, and Lifeguard
 // (Dadgar, Phillips, Currey, DSN 2018).

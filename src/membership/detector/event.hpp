@@ -1,4 +1,4 @@
-// What the detector hears and what it asks for.
+// Events and actions of the detector.
 #pragma once
 
 #include <variant>

@@ -38,7 +38,7 @@ class KeyConflict {
   [[nodiscard]] std::optional<base::Time> due() const noexcept {
     return open_ == 0 ? std::nullopt : std::optional(not_before_);
   }
-  /// What was open is overruled. `jitter`, 0 to 1: the two shall not answer in step.
+  /// The open conflict is overruled. `jitter`, 0 to 1: the two shall not answer in step.
   void overruled(double jitter, base::Time now) {
     open_ = 0;
     pause_ = std::clamp(2 * pause_, kOverruleMin, kOverruleMax);

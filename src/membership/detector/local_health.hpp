@@ -15,7 +15,7 @@ class LocalHealth {
   void worse() noexcept { score_ = std::min(score_ + 1, kHealthMax); }
   /// A heartbeat interval went by as it should.
   void better() noexcept { score_ = std::max(score_ - 1, 0); }
-  /// What timeouts are multiplied by: 1 to kHealthMax + 1.
+  /// The factor of timeouts: 1 to kHealthMax + 1.
   [[nodiscard]] int factor() const noexcept { return score_ + 1; }
 
  private:

@@ -50,7 +50,7 @@ void Verdicts::believe(MemberRecord record, const base::PeerId& teller, base::Li
 void Verdicts::hear(const wire::Claim& claim, const MemberRecord& record, base::LinkId from,
                     base::Time now, DetectorOutbox& out) {
   accuse(record, claim.by, claim.reason, from, now, out);
-  // Whoever trusts itself less need not wait for itself.
+  // A peer that trusts itself less need not wait for itself.
   if (claim.state != MemberState::dead) return;
   table_.judge(record.id, [&](Judgement& judgement) {
     if (judgement.suspicion->shorten_for_verdict(watch_.heartbeat(), now)) {

@@ -137,7 +137,7 @@ class Dialer {
     std::optional<base::PeerId> found;
     std::optional<base::PeerId> holder;  ///< member that was found to have it
   };
-  /// What a dial is for: somebody is wanted, it is dial_found()'s, or a dead member's.
+  /// The purpose of a dial: somebody is wanted, it is dial_found()'s, or a dead member's.
   enum class Purpose : std::uint8_t { wanted, found, revival };
   struct Dialing {
     std::optional<base::PeerId> target;
@@ -156,7 +156,7 @@ class Dialer {
              base::Time now);
   /// Those of its record, and configured ones at which it was found.
   [[nodiscard]] std::vector<std::string> addresses_of(const wire::MemberRecord& member) const;
-  /// What is known of a member's address; nothing: nothing.
+  /// Our knowledge of a member's address, if anything.
   [[nodiscard]] const Tried* tried(const base::PeerId& peer, const std::string& address) const;
   Tried& note_tried(const base::PeerId& peer, const std::string& address, base::Time now);
   void forget_outdated(const wire::MemberRecord& member, const std::vector<std::string>& addresses);

@@ -1,4 +1,4 @@
-// What the overlay hears and what it asks for.
+// Events and actions of the overlay.
 #pragma once
 
 #include <variant>

@@ -303,7 +303,7 @@ void Overlay::on_reject(base::LinkId id, base::Time now, OverlayOutbox& out) {
   const bool others = seeker_.has_others(now);
   const bool lonely = links_.count(Role::neighbour) == 0;
   const bool dials_only = candidates_.self().reach == wire::Reachability::dials_only;
-  // Who has its slack left takes one more at no cost. Who has not gives another one away, who asks
+  // A peer with slack left takes one more at no cost. One without gives another away, which asks
   // the next in turn: that would go round and round. Moving counters show that nothing is amiss.
   const bool full = !lonely && candidates_.is_full(link.peer);
   const bool in_vain = full && candidates_.counters_move(now);

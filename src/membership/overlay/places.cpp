@@ -73,7 +73,7 @@ std::optional<base::LinkId> Places::surplus(base::Rng& rng) const {
   if (candidates_.is_relay()) {
     keep_only([&](base::LinkId id) { return needs_no_relay(links_.at(id)); });
   }
-  // Who has enough without this one seeks no other, and who has another one waits for it.
+  // A peer that has enough without this one seeks no other; one that has another waits for it.
   for (const std::uint32_t enough : {degree_, 1U}) {
     keep_only([&](base::LinkId id) { return candidates_.links_told(links_.at(id).peer) > enough; });
   }

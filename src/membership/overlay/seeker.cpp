@@ -126,7 +126,7 @@ void Seeker::seek_members(bool alive, std::size_t wanted, base::Time now, Overla
              !standings_.has(Standing::had_no_place, record->id);
     });
   }
-  // Who seeks, too, comes first; who has no room left could only give another one away.
+  // Members that seek, too, come first; one without room could only give another away.
   std::stable_partition(due.begin(), due.end(),
                         [&](const auto* record) { return !candidates_.is_full(record->id); });
   std::stable_partition(due.begin(), due.end(), [&](const auto* record) {
@@ -197,9 +197,9 @@ void Seeker::found(const Found& event, base::Time now, OverlayOutbox& out) {
 }
 
 void Seeker::answered(const LinkReady& event, base::Time now, OverlayOutbox& out) {
-  // Who answers in another's place shows that the other is gone from there. It may be at another of
-  // its addresses: one may be that of several machines, such as that of a bridge for containers.
-  // Of whom something was heard just now, that is to be asked again.
+  // A peer that answers in another's place shows that the other is gone from there. It may be at
+  // another of its addresses: one may be that of several machines, such as that of a bridge for
+  // containers. Of whom something was heard just now, that is to be asked again.
   const auto target = dialer_.target(event.address);
   const bool heard = target && !candidates_.lacks_evidence(*target, now);
   dialer_.answered(event.address, event.other.id, now, heard ? kEvidence : kTakenMemory);

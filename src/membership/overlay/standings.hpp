@@ -1,4 +1,4 @@
-// What speaks for or against other peers as neighbours, each until a time. One row a peer: also
+// Reasons for and against other peers as neighbours, each until a time. One row a peer: also
 // peers of which there is no record, such as those that were banned before they showed one.
 #pragma once
 
@@ -34,7 +34,7 @@ class Standings {
   [[nodiscard]] bool has(Standing standing, const base::PeerId& peer) const {
     return until(standing, peer) != base::Time{};
   }
-  /// What is left of its time; nothing where it is over.
+  /// The rest of its time; nothing if it is over.
   [[nodiscard]] std::optional<base::Duration> left(Standing standing, const base::PeerId& peer,
                                                    base::Time now) const {
     const base::Time end = until(standing, peer);
