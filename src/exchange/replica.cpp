@@ -32,6 +32,9 @@ float largest_of(std::span<const float> values) {
   return std::bit_cast<float>(delta::largest_magnitude(values.data(), values.size()));
 }
 
+static_assert(kLinksMax + kGraceLinksMax <= delta::ReplicaMemory::kStepsMax,
+              "one commit takes the steps of all links");
+
 // Whether the delta, and a momentum that moves no element by more than `momentum_step`, leave all
 // elements of the mirror finite and bounded. The step that follows moves two mirrors towards each
 // other, so it needs no check.
