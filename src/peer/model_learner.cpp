@@ -27,7 +27,7 @@ ModelLearner::ModelLearner(train::Trainer trainer, data::Loader& loader,
 Result<Trained> ModelLearner::step(exchange::Replica& replica, float lr) {
   auto batch = ahead_ ? std::exchange(ahead_, {}) : loader_.next();
   if (!batch) return no_batch();
-  ahead_ = loader_.try_next();
+  if (trainer_.copies_ahead()) ahead_ = loader_.try_next();
   const std::optional<compute::Batch> next = ahead_ ? std::optional(ahead_->view()) : std::nullopt;
   const auto loss = trainer_.step(replica.trained(), replica.buffers().values(), batch->view(), lr,
                                   batch->seed, next ? &*next : nullptr);

@@ -71,6 +71,8 @@ class Trainer {
   /// Null if nothing moves: on the processor, and with an update rule that devices do not have.
   /// After a move, gradient(), compute_gradient() and apply() must not be called.
   [[nodiscard]] base::Result<delta::ReplicaMemory*> move_to_device(delta::MirrorType mirrors);
+  /// Whether step() uses `next`.
+  [[nodiscard]] bool copies_ahead() const noexcept { return resident_ != nullptr; }
   /// Keeps x for evaluate(), until the next step. `read` writes x, which has `size` elements, where
   /// the device's memory does not have it.
   [[nodiscard]] base::Status snapshot(std::size_t size,
