@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/file.hpp"
 #include "compute/resident.hpp"
 
 namespace starling::runtime {
@@ -35,9 +34,7 @@ fs::path tidy(const fs::path& path) {
 }
 
 base::Result<FoundWeights> read_weights_file(const std::string& path) {
-  auto bytes = base::read_file(path, train::kTensorFileBytesMax);
-  if (!bytes) return fail(bytes.error());
-  auto file = train::TensorFile::parse(std::move(*bytes), path);
+  auto file = train::TensorFile::read(path);
   if (!file) return fail(file.error());
   return FoundWeights{.path = path,
                       .run_file = {},

@@ -1,9 +1,9 @@
 #include "runtime/swarm_distance.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "train/checkpoint.hpp"
+#include "train/distances.hpp"
 #include "train/weights.hpp"
 
 namespace starling::runtime {
@@ -24,18 +24,8 @@ base::Result<double> replica_distance(const std::vector<std::string>& dirs,
     }
     replicas.push_back(std::move(*parameters));
   }
-  double mean_square = 0;
-  std::vector<double> distance_square(replicas.size());
-  for (std::size_t i = 0; i < replicas.front().size(); ++i) {
-    double mean = 0;
-    for (const auto& replica : replicas) mean += replica[i];
-    mean /= static_cast<double>(replicas.size());
-    mean_square += mean * mean;
-    for (std::size_t k = 0; k < replicas.size(); ++k) {
-      distance_square[k] += (replicas[k][i] - mean) * (replicas[k][i] - mean);
-    }
-  }
-  return std::sqrt(std::ranges::max(distance_square) / mean_square);
+  const auto distances = train::distances(replicas);
+  return distances.empty() ? 0.0 : std::ranges::max(distances);
 }
 
 }  // namespace starling::runtime

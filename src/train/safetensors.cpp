@@ -14,6 +14,7 @@
 #include "base/assert.hpp"
 #include "base/bfloat16.hpp"
 #include "base/endian.hpp"
+#include "base/file.hpp"
 #include "base/integer.hpp"
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
@@ -244,6 +245,12 @@ base::Result<TensorFile> TensorFile::parse(base::Bytes file, const std::string& 
   result.file_ = std::move(file);
   result.entries_ = std::move(*entries);
   return result;
+}
+
+base::Result<TensorFile> TensorFile::read(const std::string& path) {
+  auto bytes = base::read_file(path, kTensorFileBytesMax);
+  if (!bytes) return base::fail(bytes.error());
+  return parse(std::move(*bytes), path);
 }
 
 base::Status TensorFile::copy(std::string_view tensor, std::span<const std::uint32_t> shape,

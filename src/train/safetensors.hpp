@@ -84,6 +84,8 @@ using TensorMetadata = std::map<std::string, std::string>;
 class TensorFile {
  public:
   [[nodiscard]] static base::Result<TensorFile> parse(base::Bytes file, const std::string& name);
+  /// Reads and parses the file at `path`, which has at most kTensorFileBytesMax bytes.
+  [[nodiscard]] static base::Result<TensorFile> read(const std::string& path);
 
   [[nodiscard]] const std::vector<TensorEntry>& entries() const noexcept { return entries_; }
   /// As given to parse; used in messages.

@@ -4,6 +4,7 @@
 
 #include "sim/checks/survey.hpp"
 #include "sim/judge/statistics.hpp"
+#include "train/distances.hpp"
 
 namespace starling::sim {
 namespace {
@@ -33,7 +34,7 @@ std::vector<float> replica_of(const Node& node) {
 std::optional<double> largest_distance(const World& world) {
   Vectors all;
   for (const Node* node : trained(world)) all.push_back(replica_of(*node));
-  return largest(distances(all));
+  return largest(train::distances(all));
 }
 
 std::optional<double> buffer_distance(const World& world) {
@@ -43,7 +44,7 @@ std::optional<double> buffer_distance(const World& world) {
     const auto values = node->worker->replica().buffers().values();
     all.emplace_back(values.begin(), values.end());
   }
-  return largest(distances(all));
+  return largest(train::distances(all));
 }
 
 std::optional<double> mean_distance(const World& world) {
@@ -51,7 +52,7 @@ std::optional<double> mean_distance(const World& world) {
   for (const auto& node : world.nodes()) {
     if (trains(world, *node) && !node->is_twin()) all.push_back(replica_of(*node));
   }
-  return mean(distances(all));
+  return mean(train::distances(all));
 }
 
 std::optional<double> optimum_distance(const World& world) {

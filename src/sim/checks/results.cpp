@@ -2,6 +2,7 @@
 #include "sim/checks/check.hpp"
 #include "sim/checks/replicas.hpp"
 #include "sim/judge/statistics.hpp"
+#include "train/distances.hpp"
 
 namespace starling::sim {
 namespace {
@@ -24,7 +25,7 @@ class Results final : public Check {
       if (expects(scenario, Measure::distance_max)) replicas.push_back(replica_of(*node));
     }
     measure_results(results, findings_.measured);
-    findings_.measured[Measure::distance_max] = largest(distances(replicas));
+    findings_.measured[Measure::distance_max] = largest(train::distances(replicas));
     if (expects(scenario, Measure::optimum_distance_max)) {
       findings_.measured[Measure::optimum_distance_max] = optimum_distance(world_);
     }

@@ -3,9 +3,9 @@
 #include <optional>
 #include <utility>
 
-#include "base/file.hpp"
 #include "sim/judge/real_run.hpp"
 #include "sim/judge/statistics.hpp"
+#include "train/distances.hpp"
 #include "train/safetensors.hpp"
 #include "train/weights.hpp"
 
@@ -13,9 +13,7 @@ namespace starling::sim {
 namespace {
 
 base::Result<std::vector<float>> read_replica(const std::string& path) {
-  auto bytes = base::read_file(path, train::kTensorFileBytesMax);
-  if (!bytes) return base::fail(bytes.error());
-  const auto file = train::TensorFile::parse(std::move(*bytes), path);
+  const auto file = train::TensorFile::read(path);
   if (!file) return base::fail(file.error());
   return train::read_parameters(*file);
 }
@@ -33,7 +31,7 @@ base::Result<std::optional<double>> distance_of(const std::vector<std::string>& 
     }
     replicas.push_back(std::move(*replica));
   }
-  return largest(distances(replicas));
+  return largest(train::distances(replicas));
 }
 
 }  // namespace

@@ -12,7 +12,5 @@ namespace starling::sim {
 [[nodiscard]] std::optional<double> mean(const std::vector<double>& values);
 /// The largest, or one that is not a number; nothing: no values.
 [[nodiscard]] std::optional<double> largest(const std::vector<double>& values);
-/// |x_i - mean| / |mean| of each vector x_i, all of one size; empty for fewer than two.
-[[nodiscard]] std::vector<double> distances(const std::vector<std::vector<float>>& all);
 
 }  // namespace starling::sim
