@@ -86,10 +86,18 @@ std::string status_text(const Json& status) {
   return text;
 }
 
+/// Where a member's learning rate is far from that of most.
+std::string rate_note(const Json& member) {
+  if (member.at("learning_rate_apart").is_null()) return {};
+  return fmt::format("  learning rate {}, {:.0f} times off most others",
+                     shown(member.at("learning_rate")),
+                     member.at("learning_rate_apart").get<double>());
+}
+
 std::string members_text(const Json& members) {
   std::string text =
-      fmt::format("{:<18} {:<8} {:<8} {:<10} {:>12} {:>9} {:>8} {:>6}  {}\n", "name", "id", "state",
-                  "reach", "samples", "accuracy", "drift", "links", "addresses");
+      fmt::format("{:<18} {:<8} {:<8} {:<10} {:>12} {:>7} {:>9} {:>8} {:>6}  {}\n", "name", "id",
+                  "state", "reach", "samples", "share", "accuracy", "drift", "links", "addresses");
   for (const Json& member : members) {
     std::vector<std::string> addresses;
     for (const Json& address : member.at("addresses")) addresses.push_back(shown(address));
@@ -97,11 +105,12 @@ std::string members_text(const Json& members) {
     const auto trained = [&](const char* what) {
       return relays ? "-" : fmt::format("{}", member.at(what).get<std::uint64_t>());
     };
-    text += fmt::format(
-        "{:<18} {:<8} {:<8} {:<10} {:>12} {:>9} {:>8} {:>6}  {}\n", shown(member.at("name")),
-        brief(member.at("id")), member.at("self").get<bool>() ? "self" : shown(member.at("state")),
-        shown(member.at("reach")), trained("samples"), percent(member.at("accuracy")),
-        percent(member.at("drift")), trained("links"), fmt::join(addresses, " "));
+    text += fmt::format("{:<18} {:<8} {:<8} {:<10} {:>12} {:>7} {:>9} {:>8} {:>6}  {}{}\n",
+                        shown(member.at("name")), brief(member.at("id")),
+                        member.at("self").get<bool>() ? "self" : shown(member.at("state")),
+                        shown(member.at("reach")), trained("samples"), percent(member.at("share")),
+                        percent(member.at("accuracy")), percent(member.at("drift")),
+                        trained("links"), fmt::join(addresses, " "), rate_note(member));
   }
   return text;
 }

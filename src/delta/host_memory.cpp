@@ -155,19 +155,18 @@ Status HostMemory::commit(std::span<const CommitStep> steps) {
       const CommitStep& step = *at.step;
       float* const mine = at.mine->take(begin, n, rooms[0]);
       float* const theirs = at.theirs->take(begin, n, rooms[1]);
-      if (at.momentum != nullptr) passes::add(mine, theirs, before.data(), n);
+      if (at.momentum != nullptr) passes::agree(mine, theirs, step.parts, before.data(), n);
       at.own = apply_block(*at.own_delta, at.own, begin, n, mine);
       if (!SIM_BUG(mirror_of_theirs_forgotten)) {
         at.their = apply_block(*at.their_delta, at.their, begin, n, theirs);
       }
       if (at.momentum != nullptr) {
-        passes::carry_on(at.momentum + begin, before.data(), mine, theirs, y, step.momentum,
-                         step.momentum_step, step.degree_inverse, n);
+        passes::carry_on(at.momentum + begin, before.data(), mine, theirs, y, step, n);
       }
       if (mirror_type_ == MirrorType::float32) {
-        passes::average(y, mine, theirs, step.w, step.moves_mirrors, n);
+        passes::average(y, mine, theirs, step, n);
       } else {
-        passes::average_halves(y, mine, theirs, step.w, step.moves_mirrors,
+        passes::average_halves(y, mine, theirs, step,
                                {.mine = at.mine->half(begin),
                                 .theirs = at.theirs->half(begin),
                                 .seed = step.draw,

@@ -29,15 +29,27 @@ STARLING_CLONES void add(const float* __restrict y, const float* __restrict r, f
   }
 }
 
+STARLING_CLONES void agree(const float* __restrict mine, const float* __restrict theirs,
+                           const EndParts& parts, float* __restrict agreed, std::size_t n) {
+  const float own = parts.own_share;
+  const float their = parts.their_share;
+  for (std::size_t i = 0; i < n; ++i) agreed[i] = own * mine[i] + their * theirs[i];
+}
+
 STARLING_CLONES void carry_on(float* __restrict v, const float* __restrict before,
                               float* __restrict mine, float* __restrict theirs, float* __restrict y,
-                              float momentum, float momentum_step, float degree_inverse,
-                              std::size_t n) {
+                              const ReplicaMemory::CommitStep& step, std::size_t n) {
+  const float own = step.parts.own_share;
+  const float their = step.parts.their_share;
+  const float momentum = step.momentum;
+  const float momentum_step = step.momentum_step;
+  const float degree_inverse = step.degree_inverse;
   for (std::size_t strip = 0; strip < n; strip += kStrip) {
     ask(strip, v, y);
     const std::size_t end = std::min(strip + kStrip, n);
     for (std::size_t i = strip; i < end; ++i) {
-      v[i] = base::unless_faded(momentum * v[i] + 0.5F * (mine[i] + theirs[i] - before[i]));
+      const float agreed = own * mine[i] + their * theirs[i];
+      v[i] = base::unless_faded(momentum * v[i] + 0.5F * (agreed - before[i]));
       const float p = momentum_step * v[i];
       mine[i] += p;
       theirs[i] += p;
@@ -47,23 +59,31 @@ STARLING_CLONES void carry_on(float* __restrict v, const float* __restrict befor
 }
 
 STARLING_CLONES void average(float* __restrict y, float* __restrict mine, float* __restrict theirs,
-                             float w, bool moves_mirrors, std::size_t n) {
+                             const ReplicaMemory::CommitStep& step, std::size_t n) {
+  const float w = step.w;
+  const float own = step.parts.own;
+  const float own_moved = step.moves_mirrors ? own : 0.0F;
+  const float their_moved = step.moves_mirrors ? step.parts.their : 0.0F;
   for (std::size_t strip = 0; strip < n; strip += kStrip) {
     ask(strip, y, mine, theirs);
     const std::size_t end = std::min(strip + kStrip, n);
     for (std::size_t i = strip; i < end; ++i) {
-      const float d = w * (theirs[i] - mine[i]);
-      const float moved = moves_mirrors ? d : 0.0F;
-      y[i] += d;
-      mine[i] += moved;
-      theirs[i] -= moved;
+      const float e = w * (theirs[i] - mine[i]);
+      y[i] += own * e;
+      mine[i] += own_moved * e;
+      theirs[i] -= their_moved * e;
     }
   }
 }
 
 STARLING_WIDE_CLONES void average_halves(float* __restrict y, const float* __restrict mine,
-                                         const float* __restrict theirs, float w,
-                                         bool moves_mirrors, const Halves& halves, std::size_t n) {
+                                         const float* __restrict theirs,
+                                         const ReplicaMemory::CommitStep& step,
+                                         const Halves& halves, std::size_t n) {
+  const float w = step.w;
+  const float own = step.parts.own;
+  const float own_moved = step.moves_mirrors ? own : 0.0F;
+  const float their_moved = step.moves_mirrors ? step.parts.their : 0.0F;
   base::BFloat16* const __restrict mine_to = halves.mine;
   base::BFloat16* const __restrict theirs_to = halves.theirs;
   const auto count = static_cast<std::uint32_t>(n);  // as wide as what is drawn from
@@ -73,13 +93,12 @@ STARLING_WIDE_CLONES void average_halves(float* __restrict y, const float* __res
     ask(strip, y, mine_to, theirs_to);
     const std::uint32_t end = std::min<std::uint32_t>(strip + kStrip, count);
     for (std::uint32_t i = strip; i < end; ++i) {
-      const float d = w * (theirs[i] - mine[i]);
-      const float moved = moves_mirrors ? d : 0.0F;
+      const float e = w * (theirs[i] - mine[i]);
       const std::uint32_t more = weyl >> 16;
       weyl += base::kWeyl;
-      y[i] += d;
-      mine_to[i] = base::narrow(mine[i] + moved, more);
-      theirs_to[i] = base::narrow(theirs[i] - moved, more);
+      y[i] += own * e;
+      mine_to[i] = base::narrow(mine[i] + own_moved * e, more);
+      theirs_to[i] = base::narrow(theirs[i] - their_moved * e, more);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/bfloat16.hpp"
+#include "delta/replica_memory.hpp"
 
 namespace starling::delta::passes {
 
@@ -18,13 +19,18 @@ inline constexpr std::size_t kBlock = 1024;
 /// x = y + r
 void add(const float* y, const float* r, float* x, std::size_t n);
 
-/// v = momentum v + (mine + theirs - before) / 2, or 0 where that has faded (base/faded.hpp);
-/// p = momentum_step v; mine += p; theirs += p; y += degree_inverse p
-void carry_on(float* v, const float* before, float* mine, float* theirs, float* y, float momentum,
-              float momentum_step, float degree_inverse, std::size_t n);
+/// What the ends of a link agree on, twice: own_share mine + their_share theirs
+void agree(const float* mine, const float* theirs, const EndParts& parts, float* agreed,
+           std::size_t n);
 
-/// d = w (theirs - mine); y += d; where mirrors move, mine += d and theirs -= d
-void average(float* y, float* mine, float* theirs, float w, bool moves_mirrors, std::size_t n);
+/// v = momentum v + (agreed now - before) / 2, or 0 where that has faded (base/faded.hpp);
+/// p = momentum_step v; mine += p; theirs += p; y += degree_inverse p
+void carry_on(float* v, const float* before, float* mine, float* theirs, float* y,
+              const ReplicaMemory::CommitStep& step, std::size_t n);
+
+/// e = w (theirs - mine); y += own e; where mirrors move, mine += own e and theirs -= their e
+void average(float* y, float* mine, float* theirs, const ReplicaMemory::CommitStep& step,
+             std::size_t n);
 
 /// Where both mirrors are kept in bfloat16, rounded by draws (base/bfloat16.hpp) of `seed` and the
 /// number of the element, which is `first` for the first one here.
@@ -36,8 +42,8 @@ struct Halves {
 };
 
 /// As average(), but the mirrors go to `halves`.
-void average_halves(float* y, const float* mine, const float* theirs, float w, bool moves_mirrors,
-                    const Halves& halves, std::size_t n);
+void average_halves(float* y, const float* mine, const float* theirs,
+                    const ReplicaMemory::CommitStep& step, const Halves& halves, std::size_t n);
 
 /// Sums of squares in fixed lanes: the compiler may not reorder float sums by itself.
 struct Squares {

@@ -11,6 +11,7 @@
 #include "base/large_vector.hpp"
 #include "base/result.hpp"
 #include "delta/delta.hpp"
+#include "delta/end_parts.hpp"
 #include "delta/mirror_type.hpp"
 
 namespace starling::delta {
@@ -35,10 +36,12 @@ class ReplicaMemory {
   static constexpr std::size_t kStepsMax = 72;  ///< steps of a commit
 
   /// One exchange of a link, checked. For each element, in single float32 operations:
-  ///   before = mine + theirs    mine += own    theirs += their
-  ///   with momentum, v = momentum v + (mine + theirs - before) / 2    p = momentum_step v
-  ///     mine += p    theirs += p    y += degree_inverse p
-  ///   d = w (theirs - mine)    y += d    and if the mirrors move, mine += d and theirs -= d
+  ///   before = own_share mine + their_share theirs
+  ///   mine += own delta    theirs += their delta
+  ///   with momentum, v = momentum v + (own_share mine + their_share theirs - before) / 2
+  ///     p = momentum_step v    mine += p    theirs += p    y += degree_inverse p
+  ///   e = w (theirs - mine)    y += parts.own e
+  ///   and if the mirrors move, mine += parts.own e and theirs -= parts.their e
   /// v belongs to `mine`, in float32, and is 0 at first. `momentum` is 0 in all of its commits, or
   /// in none. Mirrors in bfloat16 are rounded once, at the end, by draws (base/bfloat16.hpp) of
   /// `draw`.
@@ -48,6 +51,7 @@ class ReplicaMemory {
     const Delta* own = nullptr;
     const Delta* their = nullptr;
     float w = 0;
+    EndParts parts{};
     bool moves_mirrors = true;
     std::uint32_t draw = 0;
     float momentum = 0;       ///< 0 to below 1

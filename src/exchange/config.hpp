@@ -38,6 +38,19 @@ inline constexpr base::EnumNames<Mode, 6> kModeNames{{
   return mode == Mode::allreduce || mode == Mode::local;
 }
 
+/// How much each peer's replica counts in averages.
+enum class WeightRule {
+  automatic,  ///< speed where peers train on the same kind of samples, else equal
+  speed,      ///< by samples a second
+  equal,
+};
+
+inline constexpr base::EnumNames<WeightRule, 3> kWeightRuleNames{{
+    {"auto", WeightRule::automatic},
+    {"speed", WeightRule::speed},
+    {"equal", WeightRule::equal},
+}};
+
 using delta::MirrorType;
 
 struct Config {
@@ -50,6 +63,7 @@ struct Config {
   double momentum = 0;        ///< tracked: part of a link's momentum that an exchange leaves
   double momentum_gain = 1;   ///< tracked: how far momentum carries on what was sent, in all
   MirrorType mirror = MirrorType::float32;
+  WeightRule weight = WeightRule::automatic;
   double gamma = 0.2;             ///< choco: consensus step size, 0 to 1
   double outer_lr = 0.7;          ///< local: learning rate of ring::OuterStep, which ends a round
   double outer_momentum = 0.9;    ///< local: momentum of that step

@@ -42,6 +42,7 @@ struct Progressed {
   std::uint64_t samples = 0;  ///< own samples
   double progress = 0.0;      ///< the swarm's progress, 0 to 1
   base::Duration took{};      ///< time that the step took to compute; 0: none was made
+  std::int8_t weight = 0;     ///< as wire::Delta::weight
 };
 /// Whether members are known of that may become neighbours; until it is told, there are none.
 struct Company {

@@ -7,6 +7,7 @@
 
 #include "base/assert.hpp"
 #include "base/simulated.hpp"
+#include "exchange/weight.hpp"
 
 namespace starling::exchange {
 
@@ -21,7 +22,8 @@ Exchanging::Exchanging(const Options& options, Links& links, const History& hist
       history_(history),
       settling_(settling),
       pace_(options.config),
-      step_(options.step) {
+      step_(options.step),
+      weight_(options.weight) {
   ASSERT(options.elements > 0);
   ASSERT(options.config.every > 0 && options.config.hash_every > 0);
   ASSERT(options.config.buffers_every > 0);
@@ -45,6 +47,7 @@ bool Exchanging::check(Links::iterator at, const wire::Delta& delta, base::Durat
   }
   link.bandwidth.add(delta.payload.size() + delta.buffers.size(), took);
   link.line.bandwidth = delta.bandwidth;
+  link.weight = delta.weight;
   return true;
 }
 
@@ -89,7 +92,17 @@ void Exchanging::receive(Links::iterator at, wire::Delta delta, Time now, Outbox
   });
   session.received = std::move(delta);
   commit_when_ready(at->first, link, now, out);
+  answer_if_awaited(session, now);
   request_next(at->first, link, now, out);
+}
+
+// The faster end sets the pace, as far as this one has the time: if the own delta was asked for, it
+// waits for a step.
+void Exchanging::answer_if_awaited(Session& session, Time now) {
+  if (settling_.has_begun() || step_ >= session.due || session.answers) return;
+  if (!is_awaited(session) || !pace_.take_answer(now)) return;
+  session.answers = true;
+  session.encode_job = 0;
 }
 
 void Exchanging::on(const Progressed& event, Time now) {
@@ -97,6 +110,7 @@ void Exchanging::on(const Progressed& event, Time now) {
   pace_.on_steps(event.step, now);
   if (event.took > base::Duration{}) pace_.on_compute(event.took);
   step_ = event.step;
+  weight_ = event.weight;
 }
 
 void Exchanging::expire(Time now, Outbox& out) {
@@ -113,6 +127,9 @@ DeltaBudget Exchanging::budget(const Link& link) const {
     density = config.settle_density;
   } else if (history_.progress() > 1.0 - config.finish_fraction) {
     density *= config.finish_factor;
+  }
+  if (!settling_.has_begun() && config.mode != Mode::dense) {
+    density *= density_part(weight_, link.weight.value_or(weight_));
   }
   DeltaBudget budget{.density = density};
   if (!settling_.has_begun()) budget = pace_.budget(density, link.line, links_.open_count());
@@ -141,7 +158,7 @@ void Exchanging::request_delta(const PeerId& peer, Link& link, ExchangeNumber t,
                     .not_before = {session.due.value + (SIM_RARE(delta_late) ? 1 : 0)},
                     .every = pace_.every(links_.open_count()),
                     .lag_factor_max = budget.lag_factor_max,
-                    .at_once = settling_.has_begun() || SIM_RARE(delta_at_once),
+                    .at_once = settling_.has_begun() || session.answers || SIM_RARE(delta_at_once),
                     .with_hash = t.value % config.hash_every == 0 || SIM_RARE(hash_with_delta),
                     .with_buffers = with_buffers(t),
                     .near_enough = settling_.has_begun() ? config.settle_drift : 0.0,
@@ -151,6 +168,11 @@ void Exchanging::request_delta(const PeerId& peer, Link& link, ExchangeNumber t,
                                 .block = SIM_RARE(other_block) ? 64U : config.block}}});
 }
 
+// Whether the other end has sent its delta of the exchange whose own one comes next.
+bool Exchanging::is_awaited(const Session& session) {
+  return session.received && session.received->exchange == session.expected();
+}
+
 // Whether the next own delta is to be asked for: none is under way. A peer that has settled only
 // answers, and a link that has rests until something moves.
 bool Exchanging::wants_delta(const Session& session) const {
@@ -158,7 +180,7 @@ bool Exchanging::wants_delta(const Session& session) const {
   if (settling_.phase() == Phase::done) return false;
   if (session.encode_job != 0 || session.own(t) != nullptr) return false;
   const bool silent = settling_.is_over() || session.rests;
-  if (silent && !(session.received && session.received->exchange == t)) return false;
+  if (silent && !is_awaited(session)) return false;
   return !(SIM_BUG(next_not_asked_for) && t.value > 3);
 }
 
@@ -183,6 +205,7 @@ wire::Delta Exchanging::delta_of(Encoded& event, const Link& link) const {
           .mirror_hash = event.mirror_hash,
           .degree = static_cast<std::uint16_t>(
               std::clamp<std::size_t>(links_.open_count(), 1, kLinksMax)),
+          .weight = weight_,
           .settled = settling_.phase() == Phase::settling && agrees,
           .payload = std::move(event.payload),
           .buffers = std::move(event.buffers),
@@ -196,6 +219,7 @@ void Exchanging::on(Encoded& event, Time now, Outbox& out) {
   Session& session = link.open()->session;
   if (session.encode_job != event.tag) return;
   session.encode_job = 0;
+  session.answers = false;
   if (link.rounds.count() < kRoundsMax / 4 && SIM_RARE(opened_again)) {
     return links_.new_round(at, out);
   }
@@ -241,6 +265,7 @@ void Exchanging::commit_when_ready(const PeerId& peer, Link& link, Time now, Out
                                  .own = own->payload,
                                  .their = std::move(session.received->payload),
                                  .w = 1.0F / (1.0F + degree),
+                                 .parts = end_parts(own->weight, session.received->weight),
                                  .degree_inverse = 1.0F / static_cast<float>(own->degree),
                                  .expected_hash = session.received->mirror_hash,
                                  .own_buffers = own->buffers,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "base/peer_id.hpp"
@@ -48,7 +49,9 @@ class Exchanging final : public AfterOpening {
   void visit_timers(const TimerVisitor& visit) const;
 
  private:
+  [[nodiscard]] static bool is_awaited(const Session& session);
   [[nodiscard]] bool wants_delta(const Session& session) const;
+  void answer_if_awaited(Session& session, base::Time now);
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void request_delta(const base::PeerId& peer, Link& link, base::ExchangeNumber t, Outbox& out);
   [[nodiscard]] DeltaBudget budget(const Link& link) const;
@@ -65,6 +68,7 @@ class Exchanging final : public AfterOpening {
   const Settling& settling_;
   Pace pace_;
   base::StepNumber step_;
+  std::int8_t weight_;
 };
 
 }  // namespace starling::exchange

@@ -14,6 +14,7 @@
 #include "base/result.hpp"
 #include "base/strong.hpp"
 #include "base/time.hpp"
+#include "delta/end_parts.hpp"
 #include "delta/options.hpp"
 #include "exchange/decision.hpp"
 
@@ -59,6 +60,7 @@ struct CommitJob {
   base::Bytes own;                  ///< what Replica::encode() wrote for this exchange
   base::Bytes their;                ///< what came; not trusted
   float w = 0.0F;                   ///< step, the same at both ends; 0 < w <= 0.5
+  delta::EndParts parts{};          ///< of the ends, by their weights in this exchange
   float degree_inverse = 1.0F;      ///< 1 / the degree that the own delta says: of the momentum
   std::optional<std::uint64_t> expected_hash{};  ///< of the other end's mirror, as that end says
   base::Bytes own_buffers{};                     ///< empty: the exchange carries none

@@ -27,6 +27,7 @@ struct Session {
   base::StepNumber due;   ///< own step from which the next delta may be written
   JobTag encode_job = 0;  ///< writes the delta of committed + 1, or of + 2 while that is committed
   JobTag commit_job = 0;  ///< commits committed + 1
+  bool answers = false;   ///< the next delta does not wait for an own step: the other end does
   bool both_settling = false;       ///< both deltas of the exchange being committed say settled
   bool settled = false;             ///< both deltas of the last exchange say settled
   bool rests = false;               ///< it has settled, and nothing has moved since
@@ -133,6 +134,7 @@ struct Link {
   double drift = 0.0;                     ///< drift when the last own delta was written
   double density = 0.0;                   ///< density that was asked for of the last own delta
   Line line;                              ///< what the last own delta met
+  std::optional<std::int8_t> weight{};    ///< the other end's, in its last delta
   Bandwidth bandwidth;                    ///< how fast the other end's deltas arrive
   base::Time next_send_at{};  ///< when its share of the upload limit allows the next delta
   LinkCounters counters{};

@@ -17,6 +17,7 @@ struct Options {
   // The state that the peer starts from.
   bool has_state = false;  ///< it has a checkpoint; else the initial parameters
   base::StepNumber step{};
+  std::int8_t weight = 0;  ///< as wire::Delta::weight
   std::uint64_t samples = 0;
   double progress = 0.0;  ///< the swarm's progress, as the checkpoint knows it
 };

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "exchange/jobs.hpp"
 
 namespace starling::exchange {
+
+using base::Time;
+
 namespace {
 
 constexpr double kBytesInMegabit = 1e6 / 8;
@@ -45,11 +49,25 @@ void Pace::on_encoded(std::size_t bytes, double density, base::Duration took) {
 
 void Pace::on_committed(base::Duration took) { commit_seconds_.add(base::seconds(took)); }
 
+double Pace::exchange_seconds() const {
+  return encode_seconds_.value().value_or(0) + commit_seconds_.value().value_or(0);
+}
+
+bool Pace::take_answer(Time now) {
+  const double share = config_.cpu_share > 0 ? config_.cpu_share : kAnswerShare;
+  const double more = share * base::seconds(now - std::exchange(answered_at_, now));
+  answer_credit_ = std::min(answer_credit_ + more, base::seconds(kAnswerCreditMax));
+  const double cost = exchange_seconds();
+  if (answer_credit_ < cost) return false;
+  answer_credit_ -= cost;
+  return true;
+}
+
 std::uint32_t Pace::every(std::size_t links) const {
   const auto& step = compute_seconds_.value();
   if (config_.cpu_share <= 0 || !step || *step <= 0) return config_.every;
-  const double exchange = encode_seconds_.value().value_or(0) + commit_seconds_.value().value_or(0);
-  const double steps = static_cast<double>(links) * exchange / (config_.cpu_share * *step);
+  const double steps =
+      static_cast<double>(links) * exchange_seconds() / (config_.cpu_share * *step);
   const double most = std::max(kEveryMax, config_.every);
   return std::max(config_.every, static_cast<std::uint32_t>(std::ceil(std::min(steps, most))));
 }

@@ -19,6 +19,11 @@ namespace starling::exchange {
 inline constexpr double kDensityFactorMax = 8.0;
 /// Longest time that an upload limit keeps a link from its next delta.
 inline constexpr base::Duration kUploadTimeMax = std::chrono::hours(1);
+/// Without a limit on computing time, this part of it at most goes into deltas for neighbours that
+/// are faster than this peer.
+inline constexpr double kAnswerShare = 0.2;
+/// Computing time that may be saved up for such deltas.
+inline constexpr base::Duration kAnswerCreditMax = std::chrono::seconds(1);
 /// Most steps between two exchanges of a link that a limit on computing time leads to.
 inline constexpr std::uint32_t kEveryMax = 1024;
 
@@ -78,6 +83,9 @@ class Pace {
   /// A delta of `bytes` was written with that density.
   void on_encoded(std::size_t bytes, double density, base::Duration took);
   void on_committed(base::Duration took);
+  /// A neighbour waits for a delta for which no own step is due. False: there is no computing time
+  /// for it now; else it is taken.
+  [[nodiscard]] bool take_answer(base::Time now);
 
   // Decisions.
   /// Own steps between two deltas of a link.
@@ -91,6 +99,8 @@ class Pace {
 
  private:
   [[nodiscard]] double bytes_per_second(std::size_t links) const;
+  /// Computing time of a delta and its commit, as far as it is known.
+  [[nodiscard]] double exchange_seconds() const;
   /// Whether interval() and density_for() can be computed.
   [[nodiscard]] bool is_measured() const noexcept;
   /// Seconds between two deltas of a link.
@@ -102,10 +112,12 @@ class Pace {
   Config config_;
   std::optional<base::StepNumber> step_{};
   base::Time stepped_at_{};
-  MovingAverage step_seconds_;       ///< from one step to the next, whatever lies between them
-  MovingAverage compute_seconds_;    ///< computing time of a step
-  MovingAverage encode_seconds_;     ///< time to write a delta
-  MovingAverage commit_seconds_;     ///< time to commit an exchange
+  MovingAverage step_seconds_;     ///< from one step to the next, whatever lies between them
+  MovingAverage compute_seconds_;  ///< computing time of a step
+  MovingAverage encode_seconds_;   ///< time to write a delta
+  MovingAverage commit_seconds_;   ///< time to commit an exchange
+  base::Time answered_at_{};
+  double answer_credit_ = 0;         ///< seconds that answers may take, as of answered_at_
   MovingAverage bytes_per_density_;  ///< size of a delta over its density
 };
 

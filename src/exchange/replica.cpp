@@ -216,6 +216,7 @@ base::Status Replica::stage(const CommitJob& job) {
   link.own_buffers = std::move(buffers[0]);
   link.their_buffers = std::move(buffers[1]);
   link.w = job.w;
+  link.parts = job.parts;
   link.degree_inverse = job.degree_inverse;
   std::uint64_t state = job.exchange.value;
   link.draw = static_cast<std::uint32_t>(base::splitmix64(state));
@@ -295,9 +296,10 @@ void Replica::apply_staged() {
 // what it trained and exchanged with others meanwhile.
 void Replica::average_buffers(Link& link) {
   if (link.their_buffers.empty()) return;
-  if (!SIM_BUG(buffers_not_averaged)) buffers_.average(link.their_buffers, link.w);
+  if (!SIM_BUG(buffers_not_averaged)) buffers_.average(link.their_buffers, link.w * link.parts.own);
   for (std::size_t i = 0; i < link.own_buffers.size(); ++i) {
-    link.their_buffers[i] = averaged(link.their_buffers[i], link.own_buffers[i], link.w);
+    link.their_buffers[i] =
+        averaged(link.their_buffers[i], link.own_buffers[i], link.w * link.parts.their);
   }
   link.known_buffers = std::move(link.their_buffers);
   link.their_buffers.clear();
@@ -387,7 +389,8 @@ void Replica::expect_deltas(std::size_t count) {
 
 // Of what is held back each link has an equal part. The first of the deltas that are written now
 // clears the parts of all of them. A link that is not among them keeps its part as if it had the
-// mean: no vector a link is needed for that, and one that fell silent is forgotten.
+// mean: no vector a link is needed for that, and one that fell silent is forgotten. A light end
+// that is told little does not hold a heavy one back.
 std::optional<delta::ReplicaMemory::HoldBack> Replica::next_hold(const Link& link) {
   if (lambda_ == 0.0F || !link.open) return std::nullopt;
   if (deltas_to_come_ == 0) expect_deltas(1);
@@ -395,7 +398,7 @@ std::optional<delta::ReplicaMemory::HoldBack> Replica::next_hold(const Link& lin
   const auto links = static_cast<float>(open_links());
   const auto cleared = static_cast<float>(std::exchange(parts_to_clear_, 0));
   return delta::ReplicaMemory::HoldBack{.keep = std::max(1.0F - cleared / links, 0.0F),
-                                        .gain = lambda_ / links};
+                                        .gain = lambda_ * link.parts.own / links};
 }
 
 base::Status Replica::commit_deltas() {
@@ -412,6 +415,7 @@ delta::ReplicaMemory::CommitStep Replica::step_of(const Link& link) const {
           .own = &own_delta(link),
           .their = link.their.get(),
           .w = averaging_.gamma * link.w,
+          .parts = link.parts,
           .moves_mirrors = averaging_.mode != Mode::choco,
           .draw = link.draw,
           .momentum = averaging_.momentum,

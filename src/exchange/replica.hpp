@@ -6,18 +6,21 @@
 //
 // A commit of an exchange does, element by element, in single float32 operations in this order:
 //   mine   += own delta          theirs += their delta
-//   d       = w * (theirs - mine)
-//   x      += d      mine += d      theirs -= d       (y += d, and r stays)
-// At the other end the names are swapped, so it computes d' = w * (mine - theirs). Rounding to
+//   e       = w * (theirs - mine)
+//   d       = e * min(1, their p / own p)    d' = e * min(1, own p / their p)
+//   x      += d      mine += d      theirs -= d'      (y += d, and r stays)
+// with the weights p of both ends, powers of two, as their deltas say (exchange/weight.hpp): so
+// own p d == their p d' exactly, and the sum of p x over all peers stays as it is.
+// At the other end the names are swapped, so it computes e' = w * (mine - theirs). Rounding to
 // nearest is symmetric: mine - theirs == -(theirs - mine) exactly, w is the same float32, so
-// d' == -d, and its theirs - d' has the bits of this mine + d. One exception would be zeros of
+// e' == -e, and its theirs - d has the bits of this mine + d. One exception would be zeros of
 // different sign (a - a is +0 on both ends); it cannot arise because no mirror ever holds -0: the
 // initial parameters are freed of it, and in rounding to nearest a sum is -0 only if both terms
 // are.
 //
 // A link may have a momentum, a vector v, 0 at first, that its two ends have alike. Then, before d,
-//   v  = momentum * v + (mine + theirs - what they were before the deltas) / 2
-//   p  = momentum_step * v         mine += p      theirs += p      x += p * degree_inverse
+//   v  = momentum * v + (mean of mine and theirs, by p - what it was before the deltas)
+//   f  = momentum_step * v         mine += f      theirs += f      x += f * degree_inverse
 // with degree_inverse = 1 / L: the mirrors take it that all L links of a replica move it alike, and
 // momentum_step = gain * (1 - momentum): what deltas moved both mirrors by, they go on with, gain
 // times as far in all, during about 1 / (1 - momentum) exchanges. It is the momentum of what the
@@ -26,11 +29,11 @@
 //
 // The part that a delta leaves out is held back from training: when k of L open links have written
 // one,
-//   r = (1 - k / L) r + lambda / L * sum over the k of (x - mine - delta)
-// in the order in which they are written, and y = x - r after each. That is lambda times the mean
-// of what the links left out when they last wrote, where all write at once, and a moving one
-// otherwise. Between two of these r is constant: what is trained after a delta was written is not
-// held back. Without an open link r = 0.
+//   r = (1 - k / L) r + lambda / L * sum over the k of min(1, their p / own p) (x - mine - delta)
+// in the order in which they are written, with p of the last commit, and y = x - r after each. That
+// is lambda times the mean of what the links left out when they last wrote, where all write at
+// once, and a moving one otherwise. Between two of these r is constant: what is trained after a
+// delta was written is not held back. Without an open link r = 0.
 //
 // Mirrors in bfloat16 are widened, go through the same operations and are rounded at random, by a
 // draw that both ends make alike: the step is exact for x, and what a mirror loses of it stays
@@ -41,7 +44,7 @@
 // made them: x += gamma * d alone; and nothing is held back.
 //
 // Buffers lie beside all that: a commit whose exchange carries the other end's moves the own ones
-// by w of the way to those.
+// by w min(1, their p / own p) of the way to those.
 #pragma once
 
 #include <cstddef>
@@ -173,6 +176,7 @@ class Replica {
     bool open = true;
     bool staged = false;
     float w = 0.0F;
+    delta::EndParts parts{};
     float degree_inverse = 1.0F;
     float bound = 0.0F;                  // no element of the two mirrors is larger
     float momentum_bound = 0.0F;         // no element of the link's momentum is larger

@@ -79,9 +79,10 @@ struct Heard {
   bool part = false;  ///< of a frame that is not complete: heartbeats behind it are late
 };
 
-/// This peer's share of the data from now on: samples a second. Told to all with the own record.
+/// How fast this peer trains, and how much it counts in averages; told to all with the own record.
 struct SpeedMeasured {
-  float speed = 0;
+  float speed = 0;                       ///< samples a second, for its share of the data
+  std::int8_t weight = wire::kNoWeight;  ///< as wire::MemberRecord::weight
 };
 
 /// Where others reach this peer from now on: 1 to wire::kAddressesMax. Told with the own record.

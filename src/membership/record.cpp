@@ -57,6 +57,9 @@ base::Bytes signed_bytes(const MemberRecord& record) {
   put(bytes, std::bit_cast<std::uint32_t>(record.speed));
   put(bytes, static_cast<std::uint64_t>(record.reach));
   put(bytes, record.has_replica ? 1 : 0);
+  put(bytes, static_cast<std::uint64_t>(record.weight));
+  put(bytes, std::uint64_t{record.batch});
+  put(bytes, std::bit_cast<std::uint32_t>(record.lr));
   return bytes;
 }
 

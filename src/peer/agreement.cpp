@@ -16,14 +16,16 @@ bool is_over(const std::optional<base::Time>& deadline, base::Time now) {
 }
 
 exchange::Options options_of(const Config& config, const Resume& resume) {
-  return {.config = config.exchange,
-          .elements = config.parameter_count,
-          .buffers = config.buffer_count,
-          .samples_target = config.target_samples,
-          .has_state = resume.step.value > 0,
-          .step = resume.step,
-          .samples = resume.samples,
-          .progress = resume.progress};
+  return {
+      .config = config.exchange,
+      .elements = config.parameter_count,
+      .buffers = config.buffer_count,
+      .samples_target = config.target_samples,
+      .has_state = resume.step.value > 0,
+      .step = resume.step,
+      .weight = config.weighs_by_speed && resume.step.value > 0 ? resume.weight : std::int8_t{0},
+      .samples = resume.samples,
+      .progress = resume.progress};
 }
 
 /// Those without whom a peer that goes in step cannot go on.

@@ -15,6 +15,14 @@ std::uint64_t evaluate_every(double epochs, std::uint64_t training_set) {
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(samples));
 }
 
+/// Where labels or files are a peer's own, a slow peer may be the only one that has some.
+bool weighs_by_speed(const runfile::RunFile& run_file) {
+  const exchange::WeightRule rule = run_file.exchange.weight;
+  if (rule != exchange::WeightRule::automatic) return rule == exchange::WeightRule::speed;
+  const data::Split split = run_file.data.split;
+  return !run_file.embedded && (split == data::Split::iid || split == data::Split::stratified);
+}
+
 }  // namespace
 
 Config core_config(const runfile::RunFile& run_file, std::string canonical,
@@ -31,6 +39,8 @@ Config core_config(const runfile::RunFile& run_file, std::string canonical,
                 .relay = run_file.relay,
                 .secure = run_file.security == runfile::Security::tls,
                 .train = run_file.train,
+                .trains = !run_file.embedded,
+                .weighs_by_speed = weighs_by_speed(run_file),
                 .peers = run_file.peers,
                 .evaluate_every = evaluate_every(run_file.report.every, start.training_set),
                 .evaluate_by_own_samples = run_file.data.split == data::Split::private_data,

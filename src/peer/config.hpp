@@ -37,6 +37,8 @@ struct Config {
   reach::Config relay;
   bool secure = true;  ///< links are encrypted: without that, nobody relays
   train::Config train;
+  bool trains = true;            ///< by `train`; else another program does
+  bool weighs_by_speed = false;  ///< else all peers that train count alike
   /// allreduce, local: the fixed number of peers.
   std::uint32_t peers = 0;
   /// Samples of the swarm between two evaluations while training; 0: only at the end.

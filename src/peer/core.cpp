@@ -33,12 +33,24 @@ class Table final : public reach::Members {
 
 }  // namespace
 
+namespace {
+
+/// With the settings of training that others compare theirs with.
+wire::MemberRecord described(wire::MemberRecord self, const Config& config) {
+  if (!self.has_replica || !config.trains) return self;
+  self.batch = config.train.batch;
+  self.lr = static_cast<float>(config.train.lr);
+  return self;
+}
+
+}  // namespace
+
 Core::Core(Config config, wire::MemberRecord self, const data::Shards& shards, const Resume& resume,
            membership::Signer& signer, base::Rng rng)
     : known_(config.membership.join, resume.addresses),
       config_(completed(std::move(config), known_)),
       addresses_(self.addresses),
-      membership_(config_.membership, std::move(self), signer, rng.fork()),
+      membership_(config_.membership, described(std::move(self), config_), signer, rng.fork()),
       agreement_(config_, membership_, resume, rng),
       reach_(config_.relay, membership_.self().id, addresses_, config_.secure, rng.fork()),
       links_({.config = config_,

@@ -1,9 +1,34 @@
 // A peer's core as it describes itself.
 #include <cmath>
 
+#include "exchange/weight.hpp"
+#include "membership/record.hpp"
 #include "peer/core.hpp"
+#include "peer/rates.hpp"
 
 namespace starling::peer {
+namespace {
+
+/// How the members compare with each other.
+void add_comparisons(const membership::MemberTable& table, std::vector<MemberStatus>& members) {
+  const auto movement = [](const MemberStatus& member) {
+    const bool counts = membership::counts_as_alive(member.record.state);
+    const double rate = member.progress.rate;
+    return counts ? exchange::weight_of(member.record.weight) * rate : 0.0;
+  };
+  double all = 0;
+  for (const MemberStatus& member : members) all += movement(member);
+  const auto median = median_rate(table, true);
+  for (MemberStatus& member : members) {
+    if (all > 0) member.share = movement(member) / all;
+    const auto lr = static_cast<double>(member.record.lr);
+    if (lr <= 0 || !median) continue;
+    const double apart = times_apart(lr, *median);
+    if (apart > kRateApart) member.rate_apart = apart;
+  }
+}
+
+}  // namespace
 namespace {
 
 const char* to_string(exchange::LinkStage stage) noexcept {
@@ -96,6 +121,7 @@ Status Core::status(base::Time now) const {
     member.record = std::move(record);
     status.members.push_back(std::move(member));
   }
+  add_comparisons(membership_.table(), status.members);
   return status;
 }
 

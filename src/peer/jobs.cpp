@@ -30,6 +30,7 @@ Outcome save(const SaveJob& job, const exchange::Replica& replica, const Snapsho
                                     .step = trained.step,
                                     .samples = trained.samples,
                                     .progress = job.progress,
+                                    .weight = job.weight,
                                     .counters = counters})};
 }
 

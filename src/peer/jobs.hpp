@@ -63,6 +63,7 @@ struct EvaluateJob {
 struct SaveJob {
   // For the checkpoint's state.
   double progress = 0;                        ///< of the swarm, 0 to 1
+  std::optional<std::int8_t> weight{};        ///< of this peer in averages, where it is measured
   std::vector<base::SampleCounter> others{};  ///< counters of the other peers
   std::uint64_t own_prefix = 0;               ///< prefix of this peer's id
   std::uint64_t recalled = 0;                 ///< part of its counter that its samples do not have
@@ -142,8 +143,9 @@ struct Snapshot {
   std::span<const float> buffers{};
   train::UpdateRule* rule = nullptr;  ///< null: another program has the optimizer
   base::StepNumber step;
-  std::uint64_t samples = 0;  ///< trained by this peer
-  double progress = 0;        ///< of the swarm, 0 to 1
+  std::uint64_t samples = 0;            ///< trained by this peer
+  double progress = 0;                  ///< of the swarm, 0 to 1
+  std::optional<std::int8_t> weight{};  ///< of this peer in averages, where it is measured
   std::span<const base::SampleCounter> counters{};
 };
 

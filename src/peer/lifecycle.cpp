@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "base/simulated.hpp"
+#include "peer/rates.hpp"
 
 namespace starling::peer {
 
@@ -57,6 +58,11 @@ void Lifecycle::start_if_ready(base::Time now, Outbox& out) {
   if (!parts_.agreement.may_start(parts_.neighbours.count(), parts_.config.membership.wait_for,
                                   waits, parts_.training.is_over())) {
     return;
+  }
+  const bool is_new = parts_.training.so_far().step.value == 0;
+  if (auto refusal = refuse_rate(parts_.membership.table(), parts_.config.train);
+      refusal && is_new && parts_.config.trains) {
+    return end({EndReason::failed, std::move(*refusal)}, now, out);
   }
   phase_ = Phase::training;
   timers_.wait_until.reset();
@@ -127,8 +133,9 @@ void Lifecycle::next_steps(base::Time now, Outbox& out) {
 void Lifecycle::on(const StepDone& done, base::Time now, Outbox& out) {
   Training& training = parts_.training;
   Agreement& agreement = parts_.agreement;
-  if (const auto speed = training.count(done, now)) {
-    parts_.whole.to_membership(membership::SpeedMeasured{*speed}, now, out);
+  training.count(done, now);
+  if (const auto news = training.take_news(now)) {
+    parts_.whole.to_membership(*news, now, out);
   }
   if (!SIM_RARE(progress_unpublished)) publish(now);
   if (SIM_RARE(save_now)) parts_.saving.save_if_idle(out);

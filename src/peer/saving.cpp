@@ -28,6 +28,7 @@ void Saving::save(Outbox& out) {
   remember_others(out);
   const membership::ProgressTable& counters = membership_.progress();
   out.push_back(Run{SaveJob{.progress = training_.so_far().progress,
+                            .weight = training_.measured_weight(),
                             .others = counters.counters_of_others(),
                             .own_prefix = membership_.self().id.prefix(),
                             .recalled = counters.recalled()}});

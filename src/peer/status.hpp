@@ -48,6 +48,12 @@ struct MemberStatus {
       wire::DeathReason::none;  ///< why, where it is not alive and someone told
   bool self = false;
   bool neighbour = false;
+  /// Its part of the movement of the swarm's mean replica, by its weight and its samples a second;
+  /// nothing while nobody trains.
+  std::optional<double> share;
+  /// How many times its learning rate is that of most members, or theirs its own, where that is
+  /// worth a word.
+  std::optional<double> rate_apart;
 };
 
 struct Status {

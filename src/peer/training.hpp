@@ -17,6 +17,7 @@
 #include "peer/resume.hpp"
 #include "peer/speed_meter.hpp"
 #include "peer/step_pace.hpp"
+#include "peer/weight_meter.hpp"
 
 namespace starling::peer {
 
@@ -49,8 +50,14 @@ class Training {
   [[nodiscard]] bool is_over() const noexcept { return so_far_.progress >= 1.0; }
   /// Asks for steps until kStepsAhead are under way, or one where all go in step.
   void hand_out_steps(base::Time now, Outbox& out);
-  /// Counts a step. The speed of this peer, samples a second, where others are to hear of it.
-  [[nodiscard]] std::optional<float> count(const StepDone& done, base::Time now);
+  /// Counts a step.
+  void count(const StepDone& done, base::Time now);
+  /// The speed and the weight of this peer, where others are to hear of them.
+  [[nodiscard]] std::optional<membership::SpeedMeasured> take_news(base::Time now);
+  /// How much this peer counts in averages: an exponent, or wire::kNoWeight.
+  [[nodiscard]] std::int8_t weight() const;
+  /// The same by its speed alone, where that is measured.
+  [[nodiscard]] std::optional<std::int8_t> measured_weight() const;
   void evaluate_if_due(Outbox& out);
 
   /// Steps without an outcome.
@@ -67,6 +74,7 @@ class Training {
 
  private:
   void assign_shards(Outbox& out);
+  void warn_of_rate(Outbox& out);
 
   const Config& config_;
   const data::Shards& shards_;
@@ -77,6 +85,9 @@ class Training {
   Assignment assignment_;        ///< of the next steps
   bool members_changed_ = true;  ///< assignment_ is to be decided anew
   SpeedMeter speed_;
+  WeightMeter weight_;
+  bool warned_of_rate_ = false;
+  double rate_factor_ = 1;  ///< of the learning rate, by the batch
   StepPace pace_;
   std::uint32_t under_way_ = 0;
 };

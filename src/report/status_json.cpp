@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/assert.hpp"
+#include "exchange/weight.hpp"
 #include "report/bytes_json.hpp"
 
 namespace starling::report {
@@ -88,6 +89,10 @@ std::string members_json(const peer::Status& status) {
          {"accuracy", number_json(member.progress.accuracy)},
          {"loss", number_json(member.progress.loss)},
          {"drift", member.record.has_replica ? number_json(member.progress.drift) : Json(nullptr)},
+         {"weight", exchange::weight_of(member.record.weight)},
+         {"share", or_null(member.share)},
+         {"learning_rate", member.record.lr == 0 ? Json(nullptr) : number_json(member.record.lr)},
+         {"learning_rate_apart", or_null(member.rate_apart)},
          {"links", member.progress.links}});
   }
   return dump(members);

@@ -252,7 +252,13 @@ void visit_train_keys(Train& t, Visitor&& visit, Own&& own) {
   const auto of_adamw = [&](auto rule) {
     return Used<decltype(rule)>{!sgd, kBy, "optimizers adamw and muon", rule};
   };
-  visit("lr", t.lr, NumberRange{kTiny, 100}, "Learning rate, the highest of the schedule.");
+  visit(
+      "lr", t.lr, NumberRange{kTiny, 100},
+      "Learning rate, the highest of the schedule. A peer whose batch is smaller than that of most "
+      "others scales it down.");
+  visit("lr_differs", t.lr_differs, Flag{},
+        "Whether `lr` may be more than 30 times that of most other peers, or less than a 30th; "
+        "otherwise such a peer does not begin.");
   own("adam_lr", t.adam_lr, of_muon(NumberRange{kTiny, 100}),
       "Learning rate of the part that AdamW trains.");
   own("momentum", t.momentum, of_momentum(NumberRange{0, 0.9999}),
@@ -398,6 +404,11 @@ void visit_keys(Run& f, Visitor&& visit) {
         "least 1.");
   visit("wait_timeout", f.swarm.wait_timeout, SecondsRange{0, 3600},
         "Longest time that a peer waits for these neighbours.");
+  visit("weight", f.exchange.weight, exchange::kWeightRuleNames,
+        "How much a peer counts where replicas are averaged. `speed`: by the samples a second that "
+        "it trains on, so that slow peers do not hold the others back; `equal`: all alike; `auto`: "
+        "`equal` where peers have samples of different kinds (`data.split` `dirichlet`, "
+        "`private`), else `speed`.");
   visit("peers", f.peers, IntegerRange{0, 65536},
         "Under `allreduce` and `local`: the fixed number of peers, which all take part from the "
         "first step to the last.");

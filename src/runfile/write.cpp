@@ -201,6 +201,10 @@ std::string canonical(const RunFile& f, const Identity& identity) {
   if (exchange::uses_links(f.exchange.mode) && f.exchange.mirror != delta::MirrorType::float32) {
     lines["exchange.mirror"] = base::name_of(f.exchange.mirror, kMirrorNames);
   }
+  if (exchange::uses_links(f.exchange.mode) &&
+      f.exchange.weight != exchange::WeightRule::automatic) {
+    lines["swarm.weight"] = base::name_of(f.exchange.weight, exchange::kWeightRuleNames);
+  }
   lines["exchange.version"] = fmt::format("{}", kExchangeVersion);
   lines["model.parameters"] = fmt::format("{:016x}", identity.parameters);
   if (identity.init) lines["model.init"] = identity.init->hex();

@@ -225,6 +225,7 @@ base::Status Run::save(const peer::Snapshot& snapshot) {
        .optimizer_steps = snapshot.rule == nullptr ? 0 : snapshot.rule->steps(),
        .samples = snapshot.samples,
        .progress = snapshot.progress,
+       .weight = snapshot.weight,
        .counters = {snapshot.counters.begin(), snapshot.counters.end()}},
       model, state, run_file_.checkpoint.keep, damaged_);
   if (saved) damaged_.clear();  // they are gone, and their steps will come again
@@ -240,6 +241,7 @@ io::NodeEnd Run::run() {
                       resume.step = checkpoint_->state.step;
                       resume.samples = checkpoint_->state.samples;
                       resume.progress = checkpoint_->state.progress;
+                      resume.weight = checkpoint_->state.weight.value_or(wire::kNoWeight);
                       resume.counters = checkpoint_->state.counters;
                     }
                     return std::make_unique<peer::Core>(core_config(), std::move(self), *shards_,

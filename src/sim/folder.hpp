@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct Checkpoint {
   base::StepNumber step;
   std::uint64_t samples = 0;
   double progress = 0;
+  std::optional<std::int8_t> weight{};  ///< as train::CheckpointState::weight
   std::vector<base::SampleCounter> counters;
   std::vector<float> parameters;
   std::vector<float> buffers;

@@ -105,7 +105,8 @@ void Ledger::check_adoption(const exchange::OpenJob& job, const exchange::Replic
 }
 
 // The effect of a commit on a replica follows from its mirrors and deltas: let D be the difference
-// of the mirrors after both deltas. The replica moves by gamma w D, at both ends by the same bits.
+// of the mirrors after both deltas. The replica moves by gamma w D, times the part of this end, at
+// both ends by the same bits. The weights of the ends are in the ratio of their parts, swapped.
 std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
                                               const exchange::Replica& replica) const {
   const auto mine = replica.mirror(commit.peer, exchange::MirrorOf::mine);
@@ -124,7 +125,9 @@ std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
   };
   const double apart = sum(theirs) + sum(their.values) - sum(mine) - sum(own.values);
   return Share{.moved = static_cast<double>(replica.averaging().gamma) *
-                        static_cast<double>(commit.w) * apart,
+                        static_cast<double>(commit.w) * static_cast<double>(commit.parts.own) *
+                        apart,
+               .weight = static_cast<double>(commit.parts.their),
                .size = 2 * (magnitude(mine) + magnitude(own.values)) + magnitude(theirs) +
                        magnitude(their.values),
                .by_momentum =
@@ -139,10 +142,12 @@ double Ledger::momentum_after(const exchange::CommitJob& commit,
   const auto link = links_.find(commit.peer);
   if (momentum == 0 || link == links_.end()) return 0;
   double sum = momentum * link->second.momentum;
-  for (const base::Bytes* payload : {&commit.own, &commit.their}) {
+  for (const auto& [payload, share] : {std::pair(&commit.own, commit.parts.own_share),
+                                       std::pair(&commit.their, commit.parts.their_share)}) {
     delta::Elements delta;
     if (!delta::decode(*payload, replica.size(), delta)) return 0;
-    sum += 0.5 * std::accumulate(delta.values.begin(), delta.values.end(), 0.0);
+    sum += 0.5 * static_cast<double>(share) *
+           std::accumulate(delta.values.begin(), delta.values.end(), 0.0);
   }
   return sum;
 }
@@ -204,11 +209,11 @@ void Ledger::note_commits(Jobs due, const Tags& applied, const exchange::Replica
     link.moved.reset();
     const auto share = shares_.find(commit->tag);
     if (applied.size() == 1 && !other && moved_ && share != shares_.end()) {
-      link.moved = *moved_ - share->second.by_momentum;
+      link.moved = share->second.weight * (*moved_ - share->second.by_momentum);
     }
     link.sum_before = link.sum;
     if (link.sum && share != shares_.end()) {
-      *link.sum += share->second.moved;
+      *link.sum += share->second.weight * share->second.moved;
     } else {
       link.sum.reset();
     }

@@ -30,11 +30,12 @@ struct LinkLedger {
   std::uint64_t opening = 0;
   std::uint64_t serial = 0;  ///< of the opening, at this end
   base::ExchangeNumber committed;
-  /// How much the last commit added to the sum of this replica's elements, without momentum;
-  /// nothing if it was applied together with others or was not looked at.
+  /// How much the last commit added to the sum of this replica's elements, without momentum, times
+  /// the weight of this end relative to the larger one of both; nothing if it was applied together
+  /// with others or was not looked at.
   std::optional<double> moved;
-  /// How much all commits since the opening moved that sum, as their mirrors say, and the same
-  /// without the last one; nothing once one of them was not looked at.
+  /// The same of all commits since the opening, as their mirrors say, and without the last one;
+  /// nothing once one of them was not looked at.
   std::optional<double> sum = 0;
   std::optional<double> sum_before = 0;
   double momentum = 0;  ///< sum of the elements of the link's momentum
@@ -67,7 +68,8 @@ class Ledger final : public peer::ExchangeObserver {
   /// A commit's part of a batch's movement.
   struct Share {
     double moved = 0;
-    double size = 0;  ///< of the values that were added up: how large the rounding error may be
+    double weight = 1;  ///< of this end, relative to the larger one of both
+    double size = 0;    ///< of the values that were added up: how large the rounding error may be
     double by_momentum = 0;  ///< beside `moved`
   };
   using Jobs = std::span<const exchange::Job>;

@@ -238,6 +238,7 @@ void World::start(std::uint32_t number, bool twin) {
     resume.step = saved->step;
     resume.samples = saved->samples;
     resume.progress = saved->progress;
+    resume.weight = saved->weight.value_or(wire::kNoWeight);
     resume.counters = saved->counters;
   }
   const double step_ms = plan_.scenario.sim.step_ms;

@@ -1,5 +1,7 @@
 #include "train/checkpoint_state.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -47,6 +49,15 @@ base::Result<std::vector<base::SampleCounter>> counters_in(const json& state) {
   return counters;
 }
 
+/// Earlier versions wrote none.
+std::optional<std::int8_t> weight_in(const json& state) {
+  const auto written = state.find("weight");
+  if (written == state.end()) return std::nullopt;
+  constexpr int kLeast = std::numeric_limits<std::int8_t>::min();
+  constexpr int kMost = std::numeric_limits<std::int8_t>::max();
+  return static_cast<std::int8_t>(std::clamp(written->get<int>(), kLeast, kMost));
+}
+
 /// Throws json::exception if something is missing or has another type.
 base::Result<StateFile> state_in(const json& state) {
   if (state.at("format") != kFormat) {
@@ -69,6 +80,7 @@ base::Result<StateFile> state_in(const json& state) {
                              .optimizer_steps = state.at("optimizer_steps").get<std::uint64_t>(),
                              .samples = state.at("samples").get<std::uint64_t>(),
                              .progress = state.at("progress").get<double>(),
+                             .weight = weight_in(state),
                              .counters = std::move(*counters)},
                    .model_hash = *model,
                    .optimizer_hash = *optimizer};
@@ -86,6 +98,7 @@ std::string state_text(const StateFile& file) {
       {"samples", state.samples},
       {"progress", state.progress},
       {"xxh3", {{kModelFile, hex(file.model_hash)}, {kOptimizerFile, hex(file.optimizer_hash)}}}};
+  if (state.weight) text["weight"] = *state.weight;
   json& counters = text["counters"] = json::object();
   for (const base::SampleCounter& counter : state.counters) {
     counters[hex(counter.peer)] = counter.samples;

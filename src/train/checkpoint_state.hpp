@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,11 +19,12 @@ inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 
 /// The state that goes with a checkpoint's tensors.
 struct CheckpointState {
-  base::Hash128 run;                  ///< run id
-  base::StepNumber step;              ///< of this peer
-  std::uint64_t optimizer_steps = 0;  ///< UpdateRule::steps
-  std::uint64_t samples = 0;          ///< trained by this peer
-  double progress = 0;                ///< of the swarm, as far as this peer knew; finite
+  base::Hash128 run;                    ///< run id
+  base::StepNumber step;                ///< of this peer
+  std::uint64_t optimizer_steps = 0;    ///< UpdateRule::steps
+  std::uint64_t samples = 0;            ///< trained by this peer
+  double progress = 0;                  ///< of the swarm, as far as this peer knew; finite
+  std::optional<std::int8_t> weight{};  ///< of this peer in averages, where it was measured
   std::vector<base::SampleCounter>
       counters;  ///< of all peers, as far as this one knew; each peer once
 

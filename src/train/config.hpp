@@ -18,6 +18,7 @@ inline constexpr std::size_t kStepsMax = 64;  ///< of a step schedule
 struct Config {
   Optimizer optimizer = Optimizer::sgd;
   double lr = 0.05;           ///< the highest of the schedule
+  bool lr_differs = false;    ///< lr may be far from that of the other peers
   double adam_lr = 0.0003;    ///< muon: lr of the parameters that it leaves to adamw
   double momentum = 0.9;      ///< sgd, muon
   bool nesterov = false;      ///< sgd, muon

@@ -13,7 +13,8 @@ constexpr std::uint8_t kSettled = 1;
 constexpr std::uint8_t kHash = 2;
 constexpr std::uint8_t kBuffers = 4;
 constexpr std::uint8_t kBandwidth = 8;
-constexpr std::uint8_t kAll = 15;
+constexpr std::uint8_t kWeight = 16;
+constexpr std::uint8_t kAll = 31;
 
 constexpr std::size_t kPadding = 7;  // frames pad metadata to 8 bytes
 
@@ -21,7 +22,8 @@ std::uint8_t contents_of(const Delta& delta) {
   const auto bit = [](bool is_there, std::uint8_t which) { return is_there ? which : 0; };
   return static_cast<std::uint8_t>(
       bit(delta.settled, kSettled) | bit(delta.mirror_hash.has_value(), kHash) |
-      bit(!delta.buffers.empty(), kBuffers) | bit(delta.bandwidth != 0, kBandwidth));
+      bit(!delta.buffers.empty(), kBuffers) | bit(delta.bandwidth != 0, kBandwidth) |
+      bit(delta.weight != 0, kWeight));
 }
 
 base::Result<DeltaHead> refuse(std::string text) {
@@ -37,6 +39,7 @@ std::vector<std::uint8_t> pack_head(const Delta& delta) {
   put_varint(bytes, delta.exchange.value);
   put_varint(bytes, delta.samples);
   bytes.push_back(static_cast<std::uint8_t>(delta.degree));
+  if (delta.weight != 0) bytes.push_back(static_cast<std::uint8_t>(delta.weight));
   if (delta.mirror_hash) put_bytes(bytes, *delta.mirror_hash, 8);
   if (!delta.buffers.empty()) put_varint(bytes, delta.buffers.size());
   if (delta.bandwidth != 0) put_bfloat16(bytes, delta.bandwidth);
@@ -53,6 +56,7 @@ base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes) {
   delta.exchange = {cursor.varint()};
   delta.samples = cursor.varint();
   delta.degree = static_cast<std::uint16_t>(cursor.fixed(1));
+  if ((contents & kWeight) != 0) delta.weight = static_cast<std::int8_t>(cursor.fixed(1));
   if ((contents & kHash) != 0) delta.mirror_hash = cursor.fixed(8);
   if ((contents & kBuffers) != 0) head.buffer_bytes = cursor.varint();
   if ((contents & kBandwidth) != 0) delta.bandwidth = cursor.bfloat16();
@@ -62,6 +66,9 @@ base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes) {
   if (!cursor.good() || !ends) return refuse("head is cut short or followed by more");
   if (delta.degree < 1 || delta.degree > kDeltaDegreeMax) {
     return refuse(fmt::format("degree is not in 1 to {}", kDeltaDegreeMax));
+  }
+  if (delta.weight < kNoWeight || delta.weight > kWeightMax) {
+    return refuse(fmt::format("weight is not in {} to {}", kNoWeight, kWeightMax));
   }
   if (!is_amount(delta.bandwidth)) {
     return refuse("bandwidth is not a number of bytes a second");

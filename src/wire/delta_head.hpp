@@ -4,6 +4,7 @@
 //   varint   exchange
 //   varint   samples
 //   1 byte   degree
+//   1 byte   weight, where it is not 0
 //   8 bytes  mirror_hash
 //   varint   bytes of buffers at the end of the payload
 //   2 bytes  bandwidth, bfloat16

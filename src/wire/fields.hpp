@@ -78,6 +78,9 @@ void fields(Like<MemberRecord> auto& record, auto&& visit) {
   visit("signature", record.signature, Any{});
   visit("reach", record.reach, Known{});
   visit("has_replica", record.has_replica, SetByDefault{});
+  visit("weight", record.weight, Within{kNoWeight, kWeightMax});
+  visit("batch", record.batch, Within{0U, kBatchMax});
+  visit("lr", record.lr, Within{0.0F, kRateMax});
 }
 
 void fields(Like<Hello> auto& hello, auto&& visit) {
@@ -167,6 +170,7 @@ void fields(Like<Delta> auto& delta, auto&& visit) {
   visit("samples", delta.samples, Any{});
   visit("mirror_hash", delta.mirror_hash, Any{});
   visit("degree", delta.degree, Within{std::uint16_t{1}, kDeltaDegreeMax});
+  visit("weight", delta.weight, Within{kNoWeight, kWeightMax});
   visit("settled", delta.settled, Any{});
   visit("payload", delta.payload, Payload{});
   visit("buffers", delta.buffers, Tail{});

@@ -19,7 +19,7 @@
 
 namespace starling::wire {
 
-inline constexpr std::uint8_t kMajorVersion = 4;
+inline constexpr std::uint8_t kMajorVersion = 5;
 inline constexpr std::size_t kFrameHeaderSize = 16;
 inline constexpr std::size_t kMetadataMax = 64 * 1024;
 /// Payload bound of a link on which no Hello was accepted yet.

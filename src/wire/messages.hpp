@@ -32,7 +32,11 @@ inline constexpr std::size_t kEntriesPerFrame = 1024;  ///< entries, and records
 inline constexpr std::size_t kTextMax = 1024;          ///< bytes of a reason in words
 inline constexpr std::size_t kCanonicalMax = 16 * 1024;
 inline constexpr std::size_t kRunFileTextMax = 48 * 1024;
+inline constexpr std::uint32_t kBatchMax = 1U << 20;  ///< samples of a step
+inline constexpr float kRateMax = 1e6F;               ///< learning rate
 inline constexpr std::uint16_t kDeltaDegreeMax = 64;  ///< open links of a delta's sender
+inline constexpr std::int8_t kWeightMax = 63;         ///< largest exponent of a weight
+inline constexpr std::int8_t kNoWeight = -64;         ///< in place of the exponent: the weight is 0
 
 using RunId = base::Hash128;
 
@@ -56,7 +60,10 @@ struct MemberRecord {
   PublicKey key{};  ///< its hash is the id
   Signature signature{};
   Reachability reach = Reachability::unknown;
-  bool has_replica = true;  ///< false: a relay, which trains nothing and exchanges nothing
+  bool has_replica = true;         ///< false: a relay, which trains nothing and exchanges nothing
+  std::int8_t weight = kNoWeight;  ///< as in its deltas
+  std::uint32_t batch = 0;         ///< samples of a whole step; 0: not told
+  float lr = 0;                    ///< the highest learning rate of its schedule; 0: not told
 
   friend bool operator==(const MemberRecord&, const MemberRecord&) = default;
 };
@@ -182,9 +189,10 @@ struct Delta {
   std::uint64_t samples = 0;                 ///< trained by the sender
   std::optional<std::uint64_t> mirror_hash;  ///< hash of the sender's mirror before this delta
   std::uint16_t degree = 1;                  ///< open links of the sender when it encoded
-  bool settled = false;   ///< the sender has made its last step, and this link agrees
-  base::Bytes payload;    ///< elements, laid out as delta/format.hpp says
-  base::Bytes buffers{};  ///< float32 values, all of the sender's buffers; empty: not sent
+  std::int8_t weight = 0;  ///< log2 of how much the sender counts in averages, or kNoWeight
+  bool settled = false;    ///< the sender has made its last step, and this link agrees
+  base::Bytes payload;     ///< elements, laid out as delta/format.hpp says
+  base::Bytes buffers{};   ///< float32 values, all of the sender's buffers; empty: not sent
   /// Bytes/s at which the receiver's own deltas arrived here, rounded to 8 bits; 0: not known.
   float bandwidth = 0;
 };

@@ -10,6 +10,7 @@
 #include "base/rng.hpp"
 #include "checks.hpp"
 #include "exchange/replica.hpp"
+#include "exchange/weight.hpp"
 #include "harness.hpp"
 #include "tests/unit/compute/networks.hpp"
 #include "tests/unit/exchange/replica_pair.hpp"
@@ -33,6 +34,11 @@ struct Neighbour {
   Replica replica;
 };
 
+/// 0 now and then, and otherwise a power of two around 1.
+std::int8_t some_weight(base::Rng& rng) {
+  return rng.below(8) == 0 ? wire::kNoWeight : static_cast<std::int8_t>(rng.below(4));
+}
+
 /// Exchanges with both neighbours, committed together, as `options` say.
 void exchange_with(Twins& twins, std::span<Neighbour> neighbours, const delta::Options& options,
                    std::uint64_t number, base::Rng& rng) {
@@ -50,6 +56,7 @@ void exchange_with(Twins& twins, std::span<Neighbour> neighbours, const delta::O
                     .own = own,
                     .their = their,
                     .w = 0.25F,
+                    .parts = exchange::end_parts(static_cast<std::int8_t>(k), some_weight(rng)),
                     .degree_inverse = 0.5F});
   }
   twins.train(rng, 0.1F);
@@ -60,6 +67,8 @@ void exchange_with(Twins& twins, std::span<Neighbour> neighbours, const delta::O
   for (std::size_t k = 0; k < neighbours.size(); ++k) {
     exchange::CommitJob& job = jobs[k];
     std::swap(job.own, job.their);
+    std::swap(job.parts.own, job.parts.their);
+    std::swap(job.parts.own_share, job.parts.their_share);
     job.peer = self;
     need(neighbours[k].replica.stage(job));
     neighbours[k].replica.apply_staged();

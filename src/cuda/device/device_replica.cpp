@@ -262,7 +262,11 @@ Status DeviceReplica::step_together(std::span<const CommitStep> steps) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const CommitStep& step = steps[i];
     all.links[i] = {reinterpret_cast<float*>(at(step.mine)),
-                    reinterpret_cast<float*>(at(step.theirs)), step.w, step.moves_mirrors};
+                    reinterpret_cast<float*>(at(step.theirs)),
+                    step.w,
+                    step.parts.own,
+                    step.parts.their,
+                    step.moves_mirrors};
   }
   return queue_.run(KernelWork{all, size_});
 }
@@ -285,6 +289,7 @@ Status DeviceReplica::commit_alone(const CommitStep& step) {
                              .momentum_step = step.momentum_step,
                              .degree_inverse = step.degree_inverse,
                              .w = step.w,
+                             .parts = step.parts,
                              .moves_mirrors = step.moves_mirrors,
                              .draw = step.draw};
   auto* const aside = aside_.at<CommittedElement<M>>();

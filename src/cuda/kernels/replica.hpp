@@ -16,6 +16,7 @@
 #include "base/bfloat16.hpp"
 #include "base/faded.hpp"
 #include "cuda/kernels/fours.hpp"
+#include "delta/end_parts.hpp"
 
 namespace starling::compute::cuda {
 
@@ -134,6 +135,8 @@ struct CommitLinks {
     float* mine;
     float* theirs;
     float w;
+    float own;  ///< parts of the common step, that move the ends
+    float their;
     bool moves_mirrors;
   };
   float* y;
@@ -161,10 +164,11 @@ struct CommitLinks {
     for (std::size_t link = 0; link < kLinks; ++link) {
       if (link >= count) continue;
       for (std::size_t k = 0; k < kFour; ++k) {
-        const float d = times(links[link].w, theirs[link].of[k] - mine[link].of[k]);
+        const float e = times(links[link].w, theirs[link].of[k] - mine[link].of[k]);
+        const float d = times(links[link].own, e);
         sum.of[k] += d;
         mine[link].of[k] += d;
-        theirs[link].of[k] -= d;
+        theirs[link].of[k] -= times(links[link].their, e);
       }
       if (!links[link].moves_mirrors) continue;
       store_four(mine[link], links[link].mine + i, size);
@@ -196,7 +200,7 @@ struct CommittedElement {
   M theirs;
 };
 
-/// An element's mirrors: their former sum, and their values with the deltas.
+/// An element's mirrors: what they agreed on before, and their values with the deltas.
 struct MirrorsOfElement {
   float before;
   float own;
@@ -214,8 +218,14 @@ struct CommitSides {
   float momentum_step;
   float degree_inverse;
   float w;
+  delta::EndParts parts;
   bool moves_mirrors;
   std::uint32_t draw;
+
+  /// Twice what the ends agree on, from their mirrors.
+  [[nodiscard]] STARLING_BOTH float agreed(float own, float their) const {
+    return times(parts.own_share, own) + times(parts.their_share, their);
+  }
 
   [[nodiscard]] STARLING_BOTH float momentum_at(std::size_t i) const {
     return v == nullptr ? 0.0F : v[i];
@@ -224,20 +234,22 @@ struct CommitSides {
   [[nodiscard]] STARLING_BOTH CommittedElement<M> step(std::size_t i, float from, float moving,
                                                        MirrorsOfElement mirrors) const {
     if (v != nullptr) {
-      const float common = (mirrors.own + mirrors.their) - mirrors.before;
+      const float common = agreed(mirrors.own, mirrors.their) - mirrors.before;
       moving = base::unless_faded(times(momentum, moving) + times(0.5F, common));
       const float p = times(momentum_step, moving);
       mirrors.own += p;
       mirrors.their += p;
       from += times(degree_inverse, p);
     }
-    const float d = times(w, mirrors.their - mirrors.own);
-    const float moved = moves_mirrors ? d : 0.0F;
+    const float e = times(w, mirrors.their - mirrors.own);
+    const float d = times(parts.own, e);
+    const float own_moved = moves_mirrors ? d : 0.0F;
+    const float their_moved = moves_mirrors ? times(parts.their, e) : 0.0F;
     const std::uint32_t drawn = base::draw(draw, static_cast<std::uint32_t>(i));
     return {.y = from + d,
             .momentum = moving,
-            .mine = kept_as<M>(mirrors.own + moved, drawn),
-            .theirs = kept_as<M>(mirrors.their - moved, drawn)};
+            .mine = kept_as<M>(mirrors.own + own_moved, drawn),
+            .theirs = kept_as<M>(mirrors.their - their_moved, drawn)};
   }
   STARLING_BOTH void put(std::size_t i, const CommittedElement<M>& element) const {
     y[i] = element.y;
@@ -262,7 +274,7 @@ struct CommitTouched {
     const std::size_t other = is_own ? their.place_of(index) : own.place_of(index);
     if (!is_own && other < own.count) return;  // the own delta's call does it
     MirrorsOfElement mirrors{0, value_of(sides.mine[index]), value_of(sides.theirs[index])};
-    mirrors.before = mirrors.own + mirrors.their;
+    mirrors.before = sides.agreed(mirrors.own, mirrors.their);
     if (is_own) mirrors.own += own.values[i];
     if (is_own && other < their.count) mirrors.their += their.values[other];
     if (!is_own) mirrors.their += their.values[i - own.count];
@@ -288,7 +300,7 @@ struct CommitAll {
     M mine[kFour];
     M theirs[kFour];
     for (std::size_t k = 0; k < kFour; ++k) {
-      const MirrorsOfElement mirrors{own.of[k] + their.of[k], own.of[k], their.of[k]};
+      const MirrorsOfElement mirrors{sides.agreed(own.of[k], their.of[k]), own.of[k], their.of[k]};
       const CommittedElement<M> made = sides.step(i + k, y.of[k], v.of[k], mirrors);
       y.of[k] = made.y;
       v.of[k] = made.momentum;

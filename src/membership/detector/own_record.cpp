@@ -17,8 +17,9 @@ using wire::MemberRecord;
 
 void OwnRecord::change(const SpeedMeasured& event) {
   MemberRecord record = table_.self();
-  if (record.speed == event.speed) return;
+  if (record.speed == event.speed && record.weight == event.weight) return;
   record.speed = event.speed;
+  record.weight = event.weight;
   announce_change(std::move(record));
 }
 

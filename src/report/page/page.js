@@ -274,6 +274,9 @@ function drawFlock(members, links) {
 function stateOf(member) {
   if (member.self) return "this peer";
   if (member.lost) return `${member.state} (${member.lost})`;
+  if (member.learning_rate_apart) {
+    return `learning rate ${short(member.learning_rate)}, ${count(Math.round(member.learning_rate_apart))} times off most`;
+  }
   return member.relay && member.state === "alive" ? "relay" : member.state;
 }
 
@@ -286,6 +289,7 @@ function drawTables(members, links) {
     ["reach", (member) => member.reach, "words"],
     ["samples", (member) => count(member.relay ? null : member.samples)],
     ["a second", (member) => short(current(member, member.samples_per_second || null))],
+    ["share", (member) => percent(current(member, member.share))],
     ["accuracy", (member) => percent(member.accuracy)],
     ["loss", (member) => fixed(member.loss, 4)],
     ["drift", (member) => percent(current(member, member.links > 0 ? member.drift || null : null))],

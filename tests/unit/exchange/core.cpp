@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <tuple>
 
 #include <boost/test/unit_test.hpp>
 
@@ -35,9 +36,76 @@ BOOST_AUTO_TEST_CASE(an_early_delta_waits_for_the_own_one_and_its_commit) {
   peer.open_fresh('a');
   TEST_LINES(peer.delta('a', 1));
   TEST_LINES(peer.encoded(), "a: delta 1 of 1", "a: run commit 1 w 0.5", "a: run encode 2 at 2");
-  TEST_LINES(peer.delta('a', 2));  // the other end has committed already
+  // The other end has committed already, and is the faster one.
+  TEST_LINES(peer.delta('a', 2), "a: run encode 2 at once");
   TEST_LINES(peer.encoded(), "a: delta 2 of 1");
   TEST_LINES(peer.committed(), "a: run commit 2 w 0.5", "a: run encode 3 at 2");
+}
+
+BOOST_AUTO_TEST_CASE(the_end_that_writes_first_sets_the_pace) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  peer.encoded();
+  TEST_LINES(peer.delta('a', 1), "a: run commit 1 w 0.5", "a: run encode 2 at 2");
+  peer.committed();
+  TEST_LINES(peer.delta('a', 2), "a: run encode 2 at once");
+  TEST_LINES(peer.encoded(), "a: delta 2 of 1", "a: run commit 2 w 0.5", "a: run encode 3 at 2");
+  peer.committed();
+  // Where the own step is due, there is no hurry.
+  TEST_LINES(peer.step(2));
+  TEST_LINES(peer.delta('a', 3));
+}
+
+BOOST_AUTO_TEST_CASE(answers_take_a_part_of_the_computing_time) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  peer.took = 60ms;
+  peer.now += 1s;  // of which a fifth may go into answers
+  peer.encoded();
+  peer.delta('a', 1);
+  peer.committed();
+  TEST_LINES(peer.delta('a', 2), "a: run encode 2 at once");
+  peer.encoded();
+  peer.committed();
+  TEST_LINES(peer.delta('a', 3));  // 0.08 s are left of it
+  peer.step(2);
+  TEST_LINES(peer.encoded(), "a: delta 3 of 1", "a: run commit 3 w 0.5", "a: run encode 4 at 4");
+  peer.committed();
+  peer.now += 1s;
+  TEST_LINES(peer.delta('a', 4), "a: run encode 4 at once");
+}
+
+BOOST_AUTO_TEST_CASE(weights_of_both_deltas_part_the_step) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  peer.on(Progressed{.step = {1}, .weight = 3});
+  peer.encoded();
+  peer.on(Progressed{.step = {2}, .weight = 5});  // of later deltas
+  wire::Delta delta{.exchange = {1}, .weight = 1, .payload = base::Bytes(4)};
+  peer.on(Received{peer_named('a'), delta});
+  BOOST_TEST(peer.commit->parts.own == 0.25F);
+  BOOST_TEST(peer.commit->parts.their == 1.0F);
+}
+
+BOOST_AUTO_TEST_CASE(a_link_with_a_light_end_carries_less) {
+  for (const auto& [own, their, part] : {std::tuple(0, 0, 1.0),
+                                         {0, -1, 1.0},
+                                         {0, -5, 0.25},
+                                         {-5, 0, 0.0625},
+                                         {0, int{wire::kNoWeight}, 0.044194}}) {
+    Options options = plain_options();
+    options.elements = 1'000'000;
+    Transcript peer(options);
+    peer.open_fresh('a');
+    peer.on(Progressed{.step = {1}, .weight = static_cast<std::int8_t>(own)});
+    peer.encoded();
+    const double usual = peer.encode->options.density;
+    wire::Delta delta{
+        .exchange = {1}, .weight = static_cast<std::int8_t>(their), .payload = base::Bytes(4)};
+    peer.on(Received{peer_named('a'), delta});
+    BOOST_TEST(peer.encode->exchange.value == 2);
+    BOOST_TEST(peer.encode->options.density == usual * part, boost::test_tools::tolerance(1e-4));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(w_comes_from_the_larger_of_the_two_degrees_in_the_frames) {

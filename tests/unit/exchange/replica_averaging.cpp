@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "base/hash.hpp"
+#include "exchange/weight.hpp"
 #include "replica_pair.hpp"
 
 using namespace starling;
@@ -22,16 +23,21 @@ struct Plain {
   std::vector<float> r;
   std::vector<std::vector<float>> mine;
   std::vector<std::vector<float>> theirs;
+  std::array<float, 3> parts{1, 1, 1};  ///< of each link's last step, that moved y
 
-  void commit(std::size_t link, const delta::Elements& own, const delta::Elements& their, float w) {
+  void commit(std::size_t link, const delta::Elements& own, const delta::Elements& their, float w,
+              const delta::EndParts& of) {
     for (std::size_t j = 0; j < own.size(); ++j) mine[link][own.indices[j]] += own.values[j];
     for (std::size_t j = 0; j < their.size(); ++j)
       theirs[link][their.indices[j]] += their.values[j];
+    parts[link] = of.own;
     for (std::size_t i = 0; i < y.size(); ++i) {
-      const float d = w * (theirs[link][i] - mine[link][i]);
-      y[i] += d;
-      mine[link][i] += d;
-      theirs[link][i] -= d;
+      const float e = w * (theirs[link][i] - mine[link][i]);
+      const float own_step = of.own * e;
+      const float their_step = of.their * e;
+      y[i] += own_step;
+      mine[link][i] += own_step;
+      theirs[link][i] -= their_step;
     }
   }
 
@@ -39,7 +45,7 @@ struct Plain {
   // the first.
   void hold_back(std::size_t link, const delta::Elements& delta, std::size_t now, float lambda) {
     const auto links = static_cast<float>(mine.size());
-    const float gain = lambda / links;
+    const float gain = lambda * parts[link] / links;
     const float keep = 1.0F - static_cast<float>(now) / links;
     const auto move = [&](std::size_t i, auto&& held) {
       const float x = y[i] + r[i];
@@ -55,6 +61,13 @@ struct Plain {
     }
   }
 };
+
+/// A weight of a peer, near to others' or far from them; now and then 0.
+std::int8_t some_weight(Rng& rng) {
+  if (rng.below(8) == 0) return wire::kNoWeight;
+  const int range = rng.below(2) == 0 ? 2 : 30;
+  return static_cast<std::int8_t>(static_cast<int>(rng.below(2 * range + 1)) - range);
+}
 
 const auto kMirrorTypes = boost::unit_test::data::make({MirrorType::float32, MirrorType::bfloat16});
 
@@ -108,14 +121,17 @@ BOOST_AUTO_TEST_CASE(exchanges_of_several_links_follow_the_formulas_to_the_bit) 
         if (!own[k].empty()) BOOST_REQUIRE(!their[k].empty());
       }
       BOOST_REQUIRE(same(replica.trained(), plain.y));
+      std::array<delta::EndParts, 3> parts;
+      for (delta::EndParts& of : parts) of = end_parts(some_weight(rng), some_weight(rng));
       for (const std::uint8_t k : {std::uint8_t{2}, std::uint8_t{0}, std::uint8_t{1}}) {
         if (own[k].empty()) continue;
-        BOOST_REQUIRE(
-            replica.stage({.peer = peer(k), .own = own[k], .their = their[k], .w = 0.2F}));
+        BOOST_REQUIRE(replica.stage(
+            {.peer = peer(k), .own = own[k], .their = their[k], .w = 0.2F, .parts = parts[k]}));
       }
       replica.apply_staged();
       for (std::uint8_t k = 0; k < 3; ++k) {
-        if (!own[k].empty()) plain.commit(k, decoded(own[k], n), decoded(their[k], n), 0.2F);
+        if (own[k].empty()) continue;
+        plain.commit(k, decoded(own[k], n), decoded(their[k], n), 0.2F, parts[k]);
       }
       BOOST_TEST_CONTEXT("seed " << kSeed << ", n " << n << ", t " << t) {
         for (std::uint8_t k = 0; k < 3; ++k) {
@@ -175,7 +191,10 @@ BOOST_AUTO_TEST_CASE(
   for (std::size_t n = 1; n < 100; ++n) {
     const auto draws = static_cast<std::uint32_t>(rng());
     const auto first = static_cast<std::uint32_t>(rng.below(1U << 31));
-    const bool moves_mirrors = n % 4 != 0;
+    const delta::ReplicaMemory::CommitStep step{
+        .w = 0.3F,
+        .parts = end_parts(some_weight(rng), some_weight(rng)),
+        .moves_mirrors = n % 4 != 0};
     const auto before_y = noises(n, rng);
     const auto before_mine = noises(n, rng);
     const auto before_theirs = noises(n, rng);
@@ -183,13 +202,12 @@ BOOST_AUTO_TEST_CASE(
     std::vector<base::BFloat16> mine(n);
     std::vector<base::BFloat16> theirs(n);
     delta::passes::average_halves(
-        y.data(), before_mine.data(), before_theirs.data(), 0.3F, moves_mirrors,
+        y.data(), before_mine.data(), before_theirs.data(), step,
         {.mine = mine.data(), .theirs = theirs.data(), .seed = draws, .first = first}, n);
     auto full_y = before_y;
     auto full_mine = before_mine;
     auto full_theirs = before_theirs;
-    delta::passes::average(full_y.data(), full_mine.data(), full_theirs.data(), 0.3F, moves_mirrors,
-                           n);
+    delta::passes::average(full_y.data(), full_mine.data(), full_theirs.data(), step, n);
     BOOST_TEST_CONTEXT("seed " << kSeed << ", n " << n) {
       BOOST_TEST(same(y, full_y));
       for (std::uint32_t i = 0; i < n; ++i) {
@@ -224,9 +242,20 @@ BOOST_DATA_TEST_CASE(mirrors_are_bit_equal_at_both_ends_after_every_commit, kMir
     encode(b, peer(1), {.density = 0.02}, qb);
     train(b, rng, 0.05F);
     const base::ExchangeNumber number{static_cast<std::uint64_t>(t)};
-    commit(a, {.peer = peer(2), .exchange = number, .own = qa, .their = qb, .w = w});
+    const std::int8_t weights[2] = {some_weight(rng), some_weight(rng)};
+    commit(a, {.peer = peer(2),
+               .exchange = number,
+               .own = qa,
+               .their = qb,
+               .w = w,
+               .parts = end_parts(weights[0], weights[1])});
     train(a, rng, 0.05F);
-    commit(b, {.peer = peer(1), .exchange = number, .own = qb, .their = qa, .w = w});
+    commit(b, {.peer = peer(1),
+               .exchange = number,
+               .own = qb,
+               .their = qa,
+               .w = w,
+               .parts = end_parts(weights[1], weights[0])});
     BOOST_TEST_CONTEXT("seed " << kSeed << ", t " << t) {
       BOOST_REQUIRE(mirrors_equal(a, peer(1), b, peer(2)));
     }
@@ -280,6 +309,34 @@ BOOST_AUTO_TEST_CASE(bfloat16_mirrors_lose_no_step_that_is_too_small_for_them) {
     for (std::size_t i = 0; i < kN; ++i) {  // what one gains the other loses
       BOOST_REQUIRE(std::fabs((x[i] + other[i]) - (of_a[i] + of_b[i])) < 1e-4F);
     }
+  }
+}
+
+// The numbers are sums of few powers of two, so that nothing is rounded.
+BOOST_AUTO_TEST_CASE(a_commit_conserves_the_sum_of_replicas_times_their_weights) {
+  constexpr std::size_t kN = 64;
+  for (const auto& [weight_a, weight_b] : {std::pair(0, 0), {3, 0}, {-2, 5}, {0, 10}}) {
+    Replica a(std::vector<float>(kN, 0.0F), 0.0F);
+    Replica b(std::vector<float>(kN, 0.0F), 0.0F);
+    BOOST_REQUIRE(a.open_fresh(peer(2)));
+    BOOST_REQUIRE(b.open_fresh(peer(1)));
+    for (std::size_t i = 0; i < kN; ++i) a.trained()[i] = static_cast<float>(1 << i % 8);
+    Bytes qa;
+    Bytes qb;
+    encode(a, peer(2), {.density = 1.0, .bits = 8, .block = 16}, qa);
+    encode(b, peer(1), {.density = 1.0, .bits = 8, .block = 16}, qb);
+    const auto before = x_of(a);
+    const auto own = static_cast<std::int8_t>(weight_a);
+    const auto their = static_cast<std::int8_t>(weight_b);
+    commit(a, {.peer = peer(2), .own = qa, .their = qb, .w = 0.5F, .parts = end_parts(own, their)});
+    commit(b, {.peer = peer(1), .own = qb, .their = qa, .w = 0.5F, .parts = end_parts(their, own)});
+    const auto x = x_of(a);
+    const auto other = x_of(b);
+    for (std::size_t i = 0; i < kN; ++i) {
+      BOOST_REQUIRE(std::ldexp(x[i], weight_a) + std::ldexp(other[i], weight_b) ==
+                    std::ldexp(before[i], weight_a));
+    }
+    BOOST_TEST((other[7] != 0 && x[7] < before[7]));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "delta/host_passes.hpp"
+#include "exchange/weight.hpp"
 #include "replica_pair.hpp"
 
 using namespace starling;
@@ -83,6 +84,7 @@ BOOST_AUTO_TEST_CASE(both_mirrors_and_the_replica_go_on_as_the_formulas_say) {
   constexpr float kAhead = 0.7F;
   constexpr float kPart = 0.25F;
   constexpr float kW = 0.2F;
+  const delta::EndParts parts = end_parts(3, 1);
   Rng rng(kSeed);
   const auto initial = noises(kN, rng);
   Replica replica(initial, 0.0F, {}, {.momentum = kMomentum, .momentum_step = kAhead});
@@ -100,21 +102,28 @@ BOOST_AUTO_TEST_CASE(both_mirrors_and_the_replica_go_on_as_the_formulas_say) {
     const auto other = noises(kN, rng);
     BOOST_REQUIRE(delta::encode({.base = other, .offset = {}, .mirror = theirs}, {.density = 0.02},
                                 their, sent));
-    commit(replica,
-           {.peer = peer(1), .own = own, .their = their, .w = kW, .degree_inverse = kPart});
+    commit(replica, {.peer = peer(1),
+                     .own = own,
+                     .their = their,
+                     .w = kW,
+                     .parts = parts,
+                     .degree_inverse = kPart});
     const auto mine_then = with_delta(mine, own);
     const auto theirs_then = with_delta(theirs, their);
     for (std::size_t i = 0; i < kN; ++i) {
-      const float moved = mine_then[i] + theirs_then[i] - (mine[i] + theirs[i]);
+      const auto agreed = [&](float own_at, float their_at) {
+        return parts.own_share * own_at + parts.their_share * their_at;
+      };
+      const float moved = agreed(mine_then[i], theirs_then[i]) - agreed(mine[i], theirs[i]);
       v[i] = kMomentum * v[i] + 0.5F * moved;
       const float p = kAhead * v[i];
       mine[i] = mine_then[i] + p;
       theirs[i] = theirs_then[i] + p;
       y[i] += kPart * p;
-      const float d = kW * (theirs[i] - mine[i]);
-      mine[i] += d;
-      theirs[i] -= d;
-      y[i] += d;
+      const float e = kW * (theirs[i] - mine[i]);
+      mine[i] += parts.own * e;
+      theirs[i] -= parts.their * e;
+      y[i] += parts.own * e;
     }
     BOOST_TEST_CONTEXT("t " << t) {
       BOOST_REQUIRE(same(replica.mirror(peer(1), MirrorOf::mine), mine));
@@ -190,7 +199,8 @@ BOOST_AUTO_TEST_CASE(a_momentum_that_nothing_feeds_becomes_zero) {
     std::ranges::fill(mine, 0.0F);
     std::ranges::fill(theirs, 0.0F);
     delta::passes::carry_on(v.data(), before.data(), mine.data(), theirs.data(), y.data(),
-                            kMomentum, 0.5F, 0.5F, v.size());
+                            {.momentum = kMomentum, .momentum_step = 0.5F, .degree_inverse = 0.5F},
+                            v.size());
     ++steps;
     for (const float value : v) BOOST_REQUIRE(std::fpclassify(value) != FP_SUBNORMAL);
   }

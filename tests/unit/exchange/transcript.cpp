@@ -130,7 +130,8 @@ Lines Transcript::encoded(double drift, base::Status status) {
                     .payload = base::Bytes(4, static_cast<std::byte>(encode->exchange.value)),
                     .drift = drift,
                     .density = encode->options.density,
-                    .step = {steps}});
+                    .step = {steps},
+                    .took = took});
 }
 
 Lines Transcript::skipped() {
@@ -148,6 +149,7 @@ Lines Transcript::skipped() {
 Lines Transcript::committed(CommitResult result, base::ErrorCode code) {
   BOOST_REQUIRE(commit);
   Committed outcome{commit->peer, commit->tag, commit->exchange, result, {code, "text"}};
+  outcome.took = took;
   if (result == CommitResult::failed && code == base::ErrorCode::no_room) outcome.again = *commit;
   return on(std::move(outcome));
 }

@@ -66,7 +66,8 @@ class Transcript {
   Core& core;
   base::Time now{};
   std::uint64_t steps = 0;
-  Outbox last;  ///< the actions of the last event
+  base::Duration took{};  ///< of each encode and commit
+  Outbox last;            ///< the actions of the last event
   std::optional<wire::LinkOpen> said;
   std::optional<wire::Delta> sent;
   std::optional<EncodeJob> encode;

@@ -1,0 +1,53 @@
+// How much a peer counts in averages, p: 0, or a power of two, told as its exponent. A link moves
+// its ends towards each other in the ratio of their weights, so that the sum of p x over all peers
+// stays: Metropolis-Hastings for the distribution p (Hastings, Biometrika 57, 1970), with the
+// degrees' part in w.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "delta/end_parts.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::exchange {
+
+/// Of weights that are further apart on a link, the smaller one counts as if they were not.
+inline constexpr int kWeightApartMax = 10;  // in exponents: 2^10
+
+/// 0 where that is no number of a peer that counts.
+[[nodiscard]] inline double weight_of(std::int8_t exponent) noexcept {
+  return exponent == wire::kNoWeight ? 0.0 : std::ldexp(1.0, exponent);
+}
+
+/// Both ends compute the same values from the two exponents, bit for bit. Two ends of weight 0 do
+/// not move each other.
+[[nodiscard]] inline delta::EndParts end_parts(std::int8_t own, std::int8_t their) noexcept {
+  if (own == wire::kNoWeight || their == wire::kNoWeight) {
+    const float counts_own = own == wire::kNoWeight ? 0.0F : 1.0F;
+    const float counts_their = their == wire::kNoWeight ? 0.0F : 1.0F;
+    if (own == their) return {.own = 0, .their = 0};
+    return {.own = counts_their,
+            .their = counts_own,
+            .own_share = 2.0F * counts_own,
+            .their_share = 2.0F * counts_their};
+  }
+  const int apart = std::clamp(their - own, -kWeightApartMax, kWeightApartMax);
+  const float ratio = std::ldexp(1.0F, apart);  // p of the other end / p of this one
+  return {.own = std::min(1.0F, ratio),
+          .their = std::min(1.0F, 1.0F / ratio),
+          .own_share = 2.0F / (1.0F + ratio),
+          .their_share = 2.0F / (1.0F + 1.0F / ratio)};
+}
+
+/// Part of its usual density that a link needs, by how far its ends' weights are apart: a light end
+/// has less to tell, by as much as it counts less, and what it is told matters less. Ends that are
+/// one power of two apart may be equally fast.
+[[nodiscard]] inline double density_part(std::int8_t own, std::int8_t their) noexcept {
+  const int lighter_by = std::clamp(their - own, -kWeightApartMax, kWeightApartMax);
+  const double beyond = std::max(std::abs(lighter_by) - 1, 0);
+  return std::exp2(lighter_by > 0 ? -beyond : -beyond / 2);
+}
+
+}  // namespace starling::exchange

@@ -1,0 +1,72 @@
+#include "exchange/weight.hpp"
+
+#include <cmath>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace starling;
+using exchange::end_parts;
+using exchange::kWeightApartMax;
+using exchange::weight_of;
+using wire::kNoWeight;
+
+BOOST_AUTO_TEST_SUITE(weight)
+
+BOOST_AUTO_TEST_CASE(equal_weights_move_both_ends_by_the_whole_step) {
+  for (const int exponent : {-63, -1, 0, 7, 63}) {
+    const auto weight = static_cast<std::int8_t>(exponent);
+    BOOST_TEST((end_parts(weight, weight) == delta::EndParts{}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_lighter_end_moves_by_the_whole_step_and_the_heavier_by_its_part) {
+  const auto parts = end_parts(0, -3);
+  BOOST_TEST(parts.own == 0.125F);
+  BOOST_TEST(parts.their == 1.0F);
+  BOOST_TEST(parts.own_share == 2.0F / 1.125F);
+  BOOST_TEST(parts.their_share == 2.0F / 9.0F);
+}
+
+BOOST_AUTO_TEST_CASE(both_ends_come_to_the_same_parts) {
+  for (int own = kNoWeight; own <= wire::kWeightMax; ++own) {
+    for (int their = kNoWeight; their <= wire::kWeightMax; ++their) {
+      const auto here = end_parts(static_cast<std::int8_t>(own), static_cast<std::int8_t>(their));
+      const auto there = end_parts(static_cast<std::int8_t>(their), static_cast<std::int8_t>(own));
+      BOOST_REQUIRE(here.own == there.their);
+      BOOST_REQUIRE(here.their == there.own);
+      BOOST_REQUIRE(here.own_share == there.their_share);
+      BOOST_REQUIRE(here.their_share == there.own_share);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(weights_times_steps_cancel_exactly) {
+  const float step = 0.1F;
+  for (int own = -5; own <= 5; ++own) {
+    for (int their = -5; their <= 5; ++their) {
+      const auto parts = end_parts(static_cast<std::int8_t>(own), static_cast<std::int8_t>(their));
+      BOOST_REQUIRE(
+          weight_of(static_cast<std::int8_t>(own)) * static_cast<double>(parts.own * step) ==
+          weight_of(static_cast<std::int8_t>(their)) * static_cast<double>(parts.their * step));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_without_weight_follows_and_moves_nobody) {
+  const auto parts = end_parts(kNoWeight, -40);
+  BOOST_TEST(parts.own == 1.0F);
+  BOOST_TEST(parts.their == 0.0F);
+  BOOST_TEST(parts.own_share == 0.0F);
+  BOOST_TEST(parts.their_share == 2.0F);
+  const auto neither = end_parts(kNoWeight, kNoWeight);
+  BOOST_TEST(neither.own == 0.0F);
+  BOOST_TEST(neither.their == 0.0F);
+}
+
+BOOST_AUTO_TEST_CASE(weights_that_are_far_apart_count_as_if_they_were_not) {
+  BOOST_TEST((end_parts(0, 50) == end_parts(0, kWeightApartMax)));
+  BOOST_TEST((end_parts(50, 0) == end_parts(kWeightApartMax, 0)));
+  BOOST_TEST(end_parts(50, 0).own == std::ldexp(1.0F, -kWeightApartMax));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
