@@ -21,6 +21,7 @@
 #include "io/channel.hpp"
 #include "io/session.hpp"
 #include "io/tcp_dial.hpp"
+#include "io/traffic.hpp"
 
 namespace starling::io {
 
@@ -72,9 +73,12 @@ class Bootstrap {
   [[nodiscard]] const Preamble& other() const noexcept { return *other_; }
   [[nodiscard]] std::unique_ptr<Channel> take_channel();
 
-  /// The carrier's bytes, all of the handshake, since the last call.
-  [[nodiscard]] std::uint64_t take_sent() noexcept { return std::exchange(sent_, 0); }
-  [[nodiscard]] std::uint64_t take_received() noexcept { return std::exchange(received_, 0); }
+  /// Adds the carrier's bytes since the last call, all of the handshake.
+  void count(LinkTraffic& traffic) noexcept {
+    constexpr auto kOther = static_cast<std::size_t>(wire::Purpose::other);
+    traffic.sent[kOther] += std::exchange(sent_, 0);
+    traffic.received[kOther] += std::exchange(received_, 0);
+  }
 
  private:
   void dial();

@@ -72,8 +72,13 @@ void Link::close(base::Time deadline) {
   } else if (state_ != State::up) {
     return;
   }
+  begin_closing(deadline);
+}
+
+void Link::begin_closing(base::Time deadline) {
   state_ = State::closing;
   deadline_ = deadline;
+  channels_.refuse_more();
 }
 
 void Link::finish(LinkEnd end, std::string text) {
@@ -83,26 +88,13 @@ void Link::finish(LinkEnd end, std::string text) {
   if (!verdict_) verdict_ = Verdict{end, std::move(text)};
   out_.clear();
   count_received(wire::Purpose::other, 0);
-  const auto give_up = [this](std::unique_ptr<Bootstrap> bootstrap) {
-    bootstrap->abort();
-    failed_.push_back(std::move(bootstrap));
-  };
-  if (bootstrap_) give_up(std::move(bootstrap_));
-  for (Joining& joining : joining_) give_up(std::move(joining.bootstrap));
-  joining_.clear();
-  // In this order: an end that sees one connection end may assume that the others have ended.
-  std::ranges::sort(channels_, {}, &Channel::kind);
-  for (std::unique_ptr<Channel>& channel : channels_) {
-    channel->abort();
-    retired_.push_back(std::move(channel));
-  }
-  channels_.clear();
+  if (bootstrap_) channels_.retire(std::move(bootstrap_));
+  channels_.end();
 }
 
 void Link::restart(std::unique_ptr<Bootstrap> bootstrap) {
   ASSERT(state_ == State::connecting);
-  bootstrap_->abort();
-  failed_.push_back(std::exchange(bootstrap_, std::move(bootstrap)));
+  channels_.retire(std::exchange(bootstrap_, std::move(bootstrap)));
 }
 
 void Link::put(CellType type, base::ByteView cell) {
@@ -113,56 +105,11 @@ void Link::put(CellType type, base::ByteView cell) {
   cells_.push_back(std::move(whole));
 }
 
-void Link::add(std::unique_ptr<Channel> channel) {
-  if (state_ != State::up || channels_.size() + joining_.size() >= kChannelsMax) {
-    channel->abort();
-    retired_.push_back(std::move(channel));
-    return;
-  }
-  channels_.push_back(std::move(channel));
-  choose_channel();
-}
-
-void Link::add(std::unique_ptr<Bootstrap> bootstrap, base::Time deadline) {
-  if (state_ != State::up || channels_.size() + joining_.size() >= kChannelsMax) {
-    bootstrap->abort();
-    failed_.push_back(std::move(bootstrap));
-    return;
-  }
-  joining_.push_back({std::move(bootstrap), deadline});
-}
-
 std::unique_ptr<Channel> Link::give_channel() {
-  ASSERT(state_ == State::up && channels_.size() == 1);
-  std::unique_ptr<Channel> channel = std::move(channels_.front());
-  channels_.clear();
+  ASSERT(state_ == State::up && channels_.all().size() == 1);
+  std::unique_ptr<Channel> channel = channels_.give();
   finish(LinkEnd::closed, "it is another link's carrier");
   return channel;
-}
-
-// --- state ---
-
-bool Link::has(CarrierKind kind) const noexcept {
-  const auto is = [&](const auto& channel) { return channel->kind() == kind; };
-  return std::ranges::any_of(channels_, is);
-}
-
-base::Time Link::deadline() const noexcept {
-  base::Time first = deadline_;
-  for (const Joining& joining : joining_) first = std::min(first, joining.deadline);
-  return first;
-}
-
-bool Link::gone() const noexcept {
-  const auto is_closed = [](const auto& ended) { return ended->closed(); };
-  return state_ == State::over && std::ranges::all_of(retired_, is_closed) &&
-         std::ranges::all_of(failed_, is_closed);
-}
-
-// Not at the place where they end: a channel may be reading, and may have caused its own end.
-void Link::release_closed() {
-  std::erase_if(retired_, [](const auto& channel) { return channel->closed(); });
-  std::erase_if(failed_, [](const auto& bootstrap) { return bootstrap->closed(); });
 }
 
 // --- work ---
@@ -190,7 +137,7 @@ class Link::Sink final : public ChannelSink {
 };
 
 bool Link::pump(base::Time now, const Reports& reports) {
-  release_closed();
+  channels_.release_closed();
   if (state_ == State::over) return false;
   if (now >= deadline_) {
     const bool closing = state_ == State::closing;
@@ -199,27 +146,25 @@ bool Link::pump(base::Time now, const Reports& reports) {
     return true;
   }
   if (bootstrap_) return pump_bootstrap(now);
-  pump_joining(now, reports);
+  channels_.set_up(now, peer_, traffic_, reports.lost);
   receive(now, reports);
   if (state_ != State::over) drop_broken(reports);
   if (state_ != State::over) check_end(now);
   if (state_ != State::over) transmit(now);
   if (state_ == State::closing) progress_close();
-  return state_ == State::over ||
-         std::ranges::any_of(channels_, [](const auto& channel) { return channel->readable(); });
+  return state_ == State::over || channels_.readable();
 }
 
 bool Link::pump_bootstrap(base::Time now) {
   const Bootstrap::State reached = bootstrap_->pump();
-  traffic_.sent[index(wire::Purpose::other)] += bootstrap_->take_sent();
-  traffic_.received[index(wire::Purpose::other)] += bootstrap_->take_received();
+  bootstrap_->count(traffic_);
   switch (reached) {
     case Bootstrap::State::working:
       return false;
     case Bootstrap::State::done:
       opened_ = bootstrap_->other();
       route_ = bootstrap_->route();
-      channels_.push_back(bootstrap_->take_channel());
+      channels_.begin(bootstrap_->take_channel());
       peer_ = session().peer();
       bootstrap_.reset();
       state_ = State::up;
@@ -229,8 +174,7 @@ bool Link::pump_bootstrap(base::Time now) {
       if (state_ == State::closing) return false;
       // A link that was never up has no end to report, but its dial has a reason.
       verdict_ = Verdict{end_of(bootstrap_->failure().code), bootstrap_->failure().text};
-      state_ = State::closing;
-      deadline_ = std::min(deadline_, now + kCloseTimeout);
+      begin_closing(std::min(deadline_, now + kCloseTimeout));
       return false;
     case Bootstrap::State::over:
       finish(end_of(bootstrap_->failure().code), bootstrap_->failure().text);
@@ -239,46 +183,11 @@ bool Link::pump_bootstrap(base::Time now) {
   return true;
 }
 
-void Link::pump_joining(base::Time now, const Reports& reports) {
-  for (std::size_t i = 0; i < joining_.size();) {
-    Bootstrap& bootstrap = *joining_[i].bootstrap;
-    const CarrierKind kind = bootstrap.kind();
-    const Bootstrap::State reached = bootstrap.pump();
-    traffic_.sent[index(wire::Purpose::other)] += bootstrap.take_sent();
-    traffic_.received[index(wire::Purpose::other)] += bootstrap.take_received();
-    std::unique_ptr<Channel> channel;
-    std::string why;
-    if (reached == Bootstrap::State::done) {
-      channel = bootstrap.take_channel();
-      if (channel->session().peer() != peer_) why = "another peer answers there";
-    } else if (reached != Bootstrap::State::working) {
-      why = bootstrap.failure().text;
-    } else if (now >= joining_[i].deadline) {
-      why = "it did not come up in time";
-    } else {
-      ++i;
-      continue;
-    }
-    bootstrap.abort();
-    failed_.push_back(std::move(joining_[i].bootstrap));
-    joining_.erase(joining_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (why.empty()) {
-      add(std::move(channel));
-      continue;
-    }
-    if (channel) {
-      channel->abort();
-      retired_.push_back(std::move(channel));
-    }
-    reports.lost(kind, why);
-  }
-}
-
 void Link::receive(base::Time now, const Reports& reports) {
   Sink sink(*this, now, reports);
   // A handler may end this link, or give it another channel.
-  for (std::size_t i = 0; i < channels_.size() && state_ != State::over;) {
-    Channel& channel = *channels_[i];
+  for (std::size_t i = 0; i < channels_.all().size() && state_ != State::over;) {
+    Channel& channel = *channels_.all()[i];
     const Channel::Verdict verdict = channel.receive(sink);
     if (verdict == Channel::Verdict::breach) {
       return finish(LinkEnd::protocol_error, channel.text());
@@ -293,35 +202,26 @@ void Link::receive(base::Time now, const Reports& reports) {
 }
 
 void Link::drop_broken(const Reports& reports) {
-  for (std::size_t i = 0; i < channels_.size() && state_ != State::over;) {
-    if (!channels_[i]->broken()) {
+  for (std::size_t i = 0; i < channels_.all().size() && state_ != State::over;) {
+    Channel& channel = *channels_.all()[i];
+    if (!channel.broken()) {
       ++i;
       continue;
     }
     if (state_ == State::closing) return finish(LinkEnd::closed, "closed by this peer");
-    drop(i, channels_[i]->text(), reports);
+    drop(i, channel.text(), reports);
   }
 }
 
 // When a channel breaks, the bytes in flight are sent again on another one, both ways.
 void Link::drop(std::size_t number, const std::string& why, const Reports& reports) {
-  if (channels_.size() == 1) return finish(LinkEnd::reset, why);
-  std::unique_ptr<Channel> channel = std::move(channels_[number]);
-  channels_.erase(channels_.begin() + static_cast<std::ptrdiff_t>(number));
-  const CarrierKind kind = channel->kind();
+  if (channels_.all().size() == 1) return finish(LinkEnd::reset, why);
+  const CarrierKind kind = channels_.all()[number]->kind();
   const std::string text = why;  // it may belong to the channel
-  channel->abort();
-  retired_.push_back(std::move(channel));
+  channels_.drop(number);
   out_.rewind();
   wants_again_ = true;
-  choose_channel();
   reports.lost(kind, text);
-}
-
-void Link::choose_channel() noexcept {
-  const auto best =
-      std::ranges::min_element(channels_, {}, [](const auto& c) { return c->kind(); });
-  sends_on_ = static_cast<std::size_t>(best - channels_.begin());
 }
 
 base::Status Link::on_cell(CellType type, base::ByteView cell, const Reports& reports) {
@@ -375,15 +275,14 @@ bool Link::ended_by_all() const noexcept { return ends_at_ && in_.position() >= 
 void Link::check_end(base::Time now) {
   if (!ended_by_all() || state_ == State::closing) return;
   verdict_ = Verdict{LinkEnd::closed, "closed by the other end"};
-  state_ = State::closing;
-  deadline_ = now + kCloseTimeout;
+  begin_closing(now + kCloseTimeout);
   ended_by_other_ = true;
   out_.clear();
 }
 
 void Link::transmit(base::Time now) {
   record_size_.taken(out_.taken(), now);
-  Channel& channel = sends_on();
+  Channel& channel = channels_.best();
   if (auto status = put_cells(channel); !status) return finish(LinkEnd::reset, status.error().text);
   for (;;) {
     const std::uint64_t before = out_.position();
@@ -392,7 +291,7 @@ void Link::transmit(base::Time now) {
     if (out_.position() == before) break;
   }
   // Sessions and carriers of the other channels may have output of their own.
-  for (const auto& other : channels_) {
+  for (const auto& other : channels_.all()) {
     if (other.get() != &channel) other->flush(traffic_);
   }
 }
@@ -432,13 +331,13 @@ base::Status Link::fill(Channel& channel) {
 }
 
 void Link::progress_close() {
-  if (out_.drained() && !end_sent_ && sends_on().may_put()) {
+  if (out_.drained() && !end_sent_ && channels_.best().may_put()) {
     end_sent_ = true;
     const base::Bytes end = number_cell(CellType::end, out_.position());
-    if (auto status = sends_on().put(end, traffic_); !status) {
+    if (auto status = channels_.best().put(end, traffic_); !status) {
       return finish(LinkEnd::closed, status.error().text);
     }
-    sends_on().flush(traffic_);
+    channels_.best().flush(traffic_);
   }
   // An end that was asked to close lets the other end hang up: otherwise its own answer might be
   // lost.

@@ -8,6 +8,7 @@
 // to have arrived (at most kWindow) are sent again on another one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,7 +21,7 @@
 #include "base/time.hpp"
 #include "io/arrival.hpp"
 #include "io/bootstrap.hpp"
-#include "io/channel.hpp"
+#include "io/channels.hpp"
 #include "io/incoming.hpp"
 #include "io/outgoing.hpp"
 #include "io/record_size.hpp"
@@ -34,8 +35,6 @@ namespace starling::io {
 /// skipped. pump() does all work; commands only change what it will do.
 class Link {
  public:
-  /// Channels at a time, including those that are being set up.
-  static constexpr std::size_t kChannelsMax = 4;
   /// Cells that wait for a channel, beside those of the streams themselves.
   static constexpr std::size_t kCellsMax = 8;
   /// How often an end may ask for lost bytes: at most once per carrier, so rarely. Each time costs
@@ -66,10 +65,11 @@ class Link {
   void restart(std::unique_ptr<Bootstrap> bootstrap);
   /// Sends the other end a cell about carriers. Dropped if kCellsMax wait.
   void put(CellType type, base::ByteView cell);
-  /// Another channel to the same peer; the best one is used from now on.
-  void add(std::unique_ptr<Channel> channel);
-  /// A channel that is still being set up, until `deadline`.
-  void add(std::unique_ptr<Bootstrap> bootstrap, base::Time deadline);
+  /// As Channels::add(): the best channel is used from now on.
+  void add(std::unique_ptr<Channel> channel) { channels_.add(std::move(channel)); }
+  void add(std::unique_ptr<Bootstrap> bootstrap, base::Time deadline) {
+    channels_.add(std::move(bootstrap), deadline);
+  }
   /// If this link is up because of a channel that belongs to another link: gives up that channel.
   /// This link is then over, without a report.
   [[nodiscard]] std::unique_ptr<Channel> give_channel();
@@ -81,8 +81,7 @@ class Link {
     std::function<void(std::uint8_t type, std::size_t bytes)> part;
     /// A cell of another type than those of the streams.
     std::function<base::Status(CellType type, base::ByteView cell)> cell;
-    /// A channel in use, or being set up, was lost.
-    std::function<void(CarrierKind kind, const std::string& why)> lost;
+    Channels::Lost lost;
   };
   /// Sends and receives what it can. True if there is more to do without a network event.
   [[nodiscard]] bool pump(base::Time now, const Reports& reports);
@@ -98,33 +97,32 @@ class Link {
   /// The route of the connection with which the link began, if there was one.
   [[nodiscard]] const std::optional<Route>& route() const noexcept { return route_; }
   /// The carrier on which this end sends; needs `up`.
-  [[nodiscard]] CarrierKind carrier() const noexcept { return sends_on().kind(); }
-  [[nodiscard]] bool has(CarrierKind kind) const noexcept;
+  [[nodiscard]] CarrierKind carrier() const noexcept { return channels_.best().kind(); }
+  [[nodiscard]] bool has(CarrierKind kind) const noexcept { return channels_.has(kind); }
   /// Bytes of frames that wait to be sent.
   [[nodiscard]] std::size_t waiting() const noexcept { return out_.waiting(); }
   /// The session of the first channel; needs `up`.
-  [[nodiscard]] const Session& session() const noexcept { return channels_.front()->session(); }
+  [[nodiscard]] const Session& session() const noexcept {
+    return channels_.all().front()->session();
+  }
   [[nodiscard]] const LinkTraffic& traffic() const noexcept { return traffic_; }
   /// Why the link is over, or was closed by the other end, as soon as that is known.
   [[nodiscard]] const std::optional<Verdict>& verdict() const noexcept { return verdict_; }
   /// When pump() must be called if nothing happens before.
-  [[nodiscard]] base::Time deadline() const noexcept;
+  [[nodiscard]] base::Time deadline() const noexcept {
+    return std::min(deadline_, channels_.deadline());
+  }
   /// Over, and the carriers are released: may be destroyed.
-  [[nodiscard]] bool gone() const noexcept;
+  [[nodiscard]] bool gone() const noexcept { return state_ == State::over && channels_.closed(); }
 
  private:
-  struct Joining {
-    std::unique_ptr<Bootstrap> bootstrap;
-    base::Time deadline;
-  };
   class Sink;
 
   [[nodiscard]] bool pump_bootstrap(base::Time now);
-  void pump_joining(base::Time now, const Reports& reports);
   void receive(base::Time now, const Reports& reports);
   void drop_broken(const Reports& reports);
   void drop(std::size_t channel, const std::string& why, const Reports& reports);
-  void release_closed();
+  void begin_closing(base::Time deadline);
   [[nodiscard]] base::Status on_cell(CellType type, base::ByteView cell, const Reports& reports);
   [[nodiscard]] base::Status deliver(base::ByteView bytes, base::Time now, const Reports& reports);
   void count_received(wire::Purpose purpose, std::size_t later);
@@ -133,8 +131,6 @@ class Link {
   [[nodiscard]] base::Status fill(Channel& channel);
   [[nodiscard]] base::Status put_cells(Channel& channel);
   void progress_close();
-  [[nodiscard]] Channel& sends_on() const noexcept { return *channels_[sends_on_]; }
-  void choose_channel() noexcept;
   [[nodiscard]] bool ended_by_all() const noexcept;
 
   std::uint64_t dial_;
@@ -143,11 +139,7 @@ class Link {
   Preamble opened_;
   std::optional<Route> route_;
   std::unique_ptr<Bootstrap> bootstrap_;  ///< while connecting, and until a failure is told
-  std::vector<std::unique_ptr<Channel>> channels_;
-  std::size_t sends_on_ = 0;  ///< number in channels_
-  std::vector<Joining> joining_;
-  std::vector<std::unique_ptr<Channel>> retired_;   ///< aborted, until they are closed
-  std::vector<std::unique_ptr<Bootstrap>> failed_;  ///< the same
+  Channels channels_;
   Outgoing out_;
   Incoming in_;
   std::uint64_t told_ = 0;          ///< bytes of the other end's stream reported to it as taken

@@ -3,22 +3,17 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include "base/assert.hpp"
-#include "io/address.hpp"
+#include "base/overloaded.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::io {
 namespace {
 
 constexpr int kInterruptedExit = 130;
-/// Between two checks of the machine's addresses.
-constexpr base::Duration kInterfacesEvery = std::chrono::seconds(5);
-/// Own addresses over which others came that are remembered.
-constexpr std::size_t kUsedMax = 64;
 /// If no other peer is heard on the local network for this long, the log says why.
 constexpr base::Duration kLanSilence = std::chrono::seconds(5);
 /// A page that asked for the history within this time is open; the peer shows it the end for this
@@ -54,7 +49,7 @@ class Node::Handler final : public TransportHandler {
 
   void on_link_up(base::LinkId link, const LinkUp& up) override {
     const auto dialed = node_.take_dial(up.dial);
-    if (!dialed && !up.observed.empty()) node_.note_comer(up.observed);
+    if (!dialed && !up.observed.empty()) node_.addresses_->note_comer(up.observed);
     node_.feed(peer::LinkUp{.link = link,
                             .peer = up.peer,
                             .dialed = dialed.has_value() || up.opened,
@@ -127,10 +122,7 @@ base::Result<std::unique_ptr<Node>> Node::create(const Identity& identity, Optio
       Transport::create(node->loop_, node->options_.transport, identity, *node->handler_);
   if (!transport) return base::fail(std::move(transport.error()));
   node->transport_ = std::move(*transport);
-  node->known_.announced = node->options_.announced;
-  node->interfaces_ = own_addresses();
-  node->addresses_ =
-      reachable_addresses(node->transport_->bound(), node->known_, wire::kAddressesMax);
+  node->watch_addresses();
   auto control = Control::create(
       node->loop_, node->options_.http,
       [raw = node.get()](const ControlRequest& request) { return raw->serve(request); });
@@ -157,53 +149,18 @@ void Node::open_lan(const base::PeerId& own) {
   lan_timer_->start(kLanSilence);
 }
 
-// The router's answer is one address among others: if it lies, no peer will come over it.
-void Node::open_port_mapping() {
-  if (options_.port_mapper.empty() || transport_->bound().ip.is_loopback()) return;
-  port_mapping_ = std::make_unique<PortMapping>(
-      loop_, options_.port_mapper, transport_->address(),
-      PortMapping::Observer{
-          .changed = [this] { look_at_interfaces(); },
+void Node::watch_addresses() {
+  addresses_ = std::make_unique<OwnAddresses>(
+      transport_->bound(), options_.announced,
+      OwnAddresses::Observer{
+          .changed = [this](const auto& addresses) { feed(peer::Moved{addresses}); },
           .note = [this](const std::string& text) { note(base::Severity::info, text); }});
-}
-
-// A peer may start before its machine has a network, and be carried from one to another. Without a
-// network, it could not tell others anyway.
-void Node::look_at_interfaces() {
-  interfaces_timer_->start(kInterfacesEvery);
-  std::vector<OwnAddress> interfaces = own_addresses();
-  if (port_mapping_) known_.outer = port_mapping_->addresses();
-  std::vector<std::string> found =
-      told_addresses(transport_->bound(), known_, interfaces, wire::kAddressesMax);
-  if (found.empty()) return;
-  const bool moved = !std::ranges::is_permutation(interfaces, interfaces_);
-  interfaces_ = std::move(interfaces);
-  if (found == addresses_) return;
-  addresses_ = std::move(found);
-  note(base::Severity::info, fmt::format("{}others reach this peer at {}",
-                                         moved ? "this machine's network has changed: " : "",
-                                         fmt::join(addresses_, ", ")));
-  feed(peer::Moved{addresses_});
-}
-
-// An address that others probably cannot reach is worth telling once a peer has reached it. It is
-// the one from which this machine answers.
-void Node::note_comer(const std::string& from) {
-  const auto parsed = parse_address(from);
-  const auto comer = parsed ? numeric_address(*parsed) : std::nullopt;
-  const auto own = comer ? source_to(comer->ip) : std::nullopt;
-  // A peer on this machine itself could have come over any address.
-  if (!own || *own == comer->ip || std::ranges::count(known_.used, *own) > 0) return;
-  if (known_.used.size() == kUsedMax) known_.used.erase(known_.used.begin());
-  known_.used.push_back(*own);
 }
 
 NodeEnd Node::run(std::unique_ptr<peer::Core> core) {
   core_ = std::move(core);
   feed(peer::Start{});
-  interfaces_timer_ = std::make_unique<Timer>(loop_, [this] { look_at_interfaces(); });
-  interfaces_timer_->start(kInterfacesEvery);
-  open_port_mapping();
+  addresses_->start(loop_, options_.port_mapper);
   loop_.run();
   ASSERT(end_.has_value(), "the loop is stopped when the links are gone");
   end_->traffic = transport_->traffic();
@@ -258,55 +215,43 @@ void Node::note(base::Severity severity, const std::string& text) const {
 }
 
 void Node::act(peer::Outbox& out) {
-  for (peer::Action& action : out) {
-    std::visit([&](auto& value) { perform(value); }, action);
-  }
-}
-
-void Node::perform(peer::Dial& dial) {
-  const bool punches = dial.kind == peer::DialKind::punch && dial.peer;
-  const std::uint64_t token =
-      punches ? transport_->punch(dial.address, *dial.peer) : transport_->dial(dial.address);
-  dials_.push_back({token, std::move(dial.address)});
-}
-
-void Node::perform(peer::OpenCircuit& open) {
-  transport_->open_circuit(open.link, open.number, open.peer, open.dialer);
-}
-
-void Node::perform(peer::Relay& relay) {
-  transport_->relay(relay.a, relay.number_a, relay.b, relay.number_b);
-}
-
-void Node::perform(peer::EndCircuit& end) { transport_->end_circuit(end.link, end.number); }
-
-void Node::perform(peer::Send& send) {
-  base::Bytes frame = wire::encode(send.message);
-  const auto type = static_cast<std::uint8_t>(wire::type_of(send.message));
-  if (transport_->send(send.link, std::move(frame), wire::purpose_of(type))) return;
-  // The other end does not read, so the link is useless; the transport reports its end to the core.
-  transport_->abort(send.link);
-}
-
-void Node::perform(peer::Accept& accept) { transport_->accept(accept.link); }
-
-void Node::perform(peer::Close& close) { transport_->close(close.link); }
-
-void Node::perform(peer::Run& run) { trainer_->submit(std::move(run.job)); }
-
-void Node::perform(base::LogEntry& said) { note(said.severity, said.text); }
-
-void Node::perform(peer::Report& report) { options_.observer.report(status(), report); }
-
-void Node::perform(peer::Remember& action) { options_.observer.remember(action.addresses); }
-
-void Node::perform(peer::Refused& refused) { options_.observer.refused(refused); }
-
-void Node::perform(peer::Finished& finished) {
-  end_ = NodeEnd{finished.reason, std::move(finished.error), status()};
-  // The trainer may be in the middle of a long step; its outcomes no longer matter.
-  trainer_->close();
-  shut_down();
+  const NodeObserver& observer = options_.observer;
+  const base::Overloaded perform{
+      [&](peer::Dial& dial) {
+        const bool punches = dial.kind == peer::DialKind::punch && dial.peer;
+        const std::uint64_t token =
+            punches ? transport_->punch(dial.address, *dial.peer) : transport_->dial(dial.address);
+        dials_.push_back({token, std::move(dial.address)});
+      },
+      [&](peer::OpenCircuit& open) {
+        transport_->open_circuit(open.link, open.number, open.peer, open.dialer);
+      },
+      [&](peer::Relay& relay) {
+        transport_->relay(relay.a, relay.number_a, relay.b, relay.number_b);
+      },
+      [&](peer::EndCircuit& end) { transport_->end_circuit(end.link, end.number); },
+      [&](peer::Send& send) {
+        base::Bytes frame = wire::encode(send.message);
+        const auto type = static_cast<std::uint8_t>(wire::type_of(send.message));
+        if (transport_->send(send.link, std::move(frame), wire::purpose_of(type))) return;
+        // The other end does not read, so the link is useless; the transport reports its end.
+        transport_->abort(send.link);
+      },
+      [&](peer::Accept& accept) { transport_->accept(accept.link); },
+      [&](peer::Close& close) { transport_->close(close.link); },
+      [&](peer::Run& run) { trainer_->submit(std::move(run.job)); },
+      [&](base::LogEntry& said) { note(said.severity, said.text); },
+      [&](peer::Report& report) { observer.report(status(), report); },
+      [&](peer::Remember& action) { observer.remember(action.addresses); },
+      [&](peer::Refused& refused) { observer.refused(refused); },
+      [&](peer::Finished& finished) {
+        end_ = NodeEnd{finished.reason, std::move(finished.error), status(), {}};
+        // The trainer may be in the middle of a long step; its outcomes no longer matter.
+        trainer_->close();
+        shut_down();
+      },
+  };
+  for (peer::Action& action : out) std::visit(perform, action);
 }
 
 void Node::take_outcomes() {
@@ -348,16 +293,15 @@ ControlReply Node::serve(const ControlRequest& request) {
 
 void Node::shut_down() {
   timer_->stop();
-  interfaces_timer_.reset();
+  addresses_->stop();
   lan_.reset();
   lan_timer_.reset();
-  if (port_mapping_) port_mapping_->end();
   transport_->shutdown([this] { loop_.stop(); });
 }
 
 void Node::close_handles() {
   if (control_) control_->close();
-  port_mapping_.reset();
+  addresses_->release();
   signals_.clear();
   transport_.reset();
   timer_.reset();

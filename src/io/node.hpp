@@ -12,10 +12,9 @@
 #include "base/result.hpp"
 #include "io/control.hpp"
 #include "io/identity.hpp"
-#include "io/interfaces.hpp"
 #include "io/lan.hpp"
 #include "io/loop.hpp"
-#include "io/port_mapping.hpp"
+#include "io/own_addresses.hpp"
 #include "io/trainer_port.hpp"
 #include "io/transport.hpp"
 #include "peer/core.hpp"
@@ -74,10 +73,12 @@ class Node {
   [[nodiscard]] const std::string& address() const { return transport_->address(); }
   /// The current addresses at which others reach this peer, at least one. While it runs, they are
   /// checked every few seconds, and the swarm is told of changes.
-  [[nodiscard]] const std::vector<std::string>& addresses() const noexcept { return addresses_; }
+  [[nodiscard]] const std::vector<std::string>& addresses() const noexcept {
+    return addresses_->all();
+  }
   [[nodiscard]] const std::string& control_address() const { return control_->address(); }
   /// Nothing: no router is asked, or not yet.
-  [[nodiscard]] const PortMapping* port_mapping() const noexcept { return port_mapping_.get(); }
+  [[nodiscard]] const PortMapping* port_mapping() const noexcept { return addresses_->mapping(); }
 
   /// Gives the owner of the replica its jobs; closed when the peer has ended. Lives as long as
   /// this.
@@ -106,22 +107,7 @@ class Node {
   std::optional<std::string> take_dial(std::uint64_t token);
   void act(peer::Outbox& out);
   void open_lan(const base::PeerId& own);
-  void open_port_mapping();
-  void look_at_interfaces();
-  void note_comer(const std::string& from);
-  void perform(peer::Dial& dial);
-  void perform(peer::OpenCircuit& open);
-  void perform(peer::Relay& relay);
-  void perform(peer::EndCircuit& end);
-  void perform(peer::Send& send);
-  void perform(peer::Accept& accept);
-  void perform(peer::Close& close);
-  void perform(peer::Run& run);
-  void perform(base::LogEntry& said);
-  void perform(peer::Report& report);
-  void perform(peer::Remember& action);
-  void perform(peer::Refused& refused);
-  void perform(peer::Finished& finished);
+  void watch_addresses();
   void note(base::Severity severity, const std::string& text) const;
   void schedule();
   void on_timer();
@@ -139,11 +125,7 @@ class Node {
   std::unique_ptr<Timer> timer_;
   std::vector<std::unique_ptr<Signal>> signals_;
   std::unique_ptr<Transport> transport_;
-  KnownOfSelf known_;
-  std::vector<OwnAddress> interfaces_;  ///< of the machine, at the last check
-  std::vector<std::string> addresses_;
-  std::unique_ptr<Timer> interfaces_timer_;
-  std::unique_ptr<PortMapping> port_mapping_;
+  std::unique_ptr<OwnAddresses> addresses_;
   std::unique_ptr<Lan> lan_;
   std::unique_ptr<Timer> lan_timer_;  ///< until it is reported that no peer was heard
   std::unique_ptr<Control> control_;

@@ -137,60 +137,58 @@ class Transport {
   [[nodiscard]] static base::Result<std::unique_ptr<Transport>> create(
       Loop& loop, const TransportConfig& config, const Identity& identity,
       TransportHandler& handler);
+  Transport() = default;
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
   /// Cuts the remaining links, without a report. Not from inside a handler.
-  ~Transport();
+  virtual ~Transport() = default;
 
   /// The ip:port on which it listens.
-  [[nodiscard]] const std::string& address() const noexcept;
-  [[nodiscard]] const base::IpPort& bound() const noexcept;
+  [[nodiscard]] virtual const std::string& address() const noexcept = 0;
+  [[nodiscard]] virtual const base::IpPort& bound() const noexcept = 0;
 
   /// Starts a link to "host:port". The number returned, above 0, comes back in on_link_up or
   /// on_dial_failed, one of which follows within handshake_timeout.
-  [[nodiscard]] std::uint64_t dial(const std::string& address);
+  [[nodiscard]] virtual std::uint64_t dial(const std::string& address) = 0;
   /// The same from the listening port, to a peer that does so toward this one at the same moment.
   /// `address` is numeric. In TLS, the peer with the smaller id is the client. A connection that
   /// comes in from there meanwhile counts as this one.
-  [[nodiscard]] std::uint64_t punch(const std::string& address, const base::PeerId& peer);
+  [[nodiscard]] virtual std::uint64_t punch(const std::string& address,
+                                            const base::PeerId& peer) = 0;
 
   /// A link with `peer` inside those frames on the link with a relay that have `number`. One end,
   /// `opens`, begins. Comes up within handshake_timeout, or ends (CircuitEnd).
-  void open_circuit(base::LinkId link, std::uint32_t number, const base::PeerId& peer, bool opens);
+  virtual void open_circuit(base::LinkId link, std::uint32_t number, const base::PeerId& peer,
+                            bool opens) = 0;
   /// Passes on the frames for `number_a` on link `a` as `number_b` on link `b`, and back, within
   /// relay_limit.
-  void relay(base::LinkId a, std::uint32_t number_a, base::LinkId b, std::uint32_t number_b);
+  virtual void relay(base::LinkId a, std::uint32_t number_a, base::LinkId b,
+                     std::uint32_t number_b) = 0;
   /// Ends a circuit that this peer passes on, named by either leg, or is an end of.
-  void end_circuit(base::LinkId link, std::uint32_t number);
+  virtual void end_circuit(base::LinkId link, std::uint32_t number) = 0;
 
   /// Queues a frame made by wire::encode or wire::make_frame. False, and nothing is queued, if
   /// there is no such link, it is being closed, or it would hold more than link_memory.
-  [[nodiscard]] bool send(base::LinkId link, base::Bytes frame, wire::Purpose purpose);
+  [[nodiscard]] virtual bool send(base::LinkId link, base::Bytes frame, wire::Purpose purpose) = 0;
 
   /// Raises the bound of received payloads from wire::kPayloadMaxBeforeHello to payload_max.
-  void accept(base::LinkId link);
+  virtual void accept(base::LinkId link) = 0;
 
   /// Sends queued frames (for at most kCloseTimeout), then closes. No more frames are reported;
   /// on_link_down follows.
-  void close(base::LinkId link);
+  virtual void close(base::LinkId link) = 0;
   /// Cuts a link at once; on_link_down follows.
-  void abort(base::LinkId link);
+  virtual void abort(base::LinkId link) = 0;
 
-  [[nodiscard]] LinkCarrier carrier(base::LinkId link) const;
+  [[nodiscard]] virtual LinkCarrier carrier(base::LinkId link) const = 0;
   /// All zero for a link that is gone.
-  [[nodiscard]] LinkTraffic traffic(base::LinkId link) const;
+  [[nodiscard]] virtual LinkTraffic traffic(base::LinkId link) const = 0;
   /// Of all links since the start.
-  [[nodiscard]] LinkTraffic traffic() const;
+  [[nodiscard]] virtual LinkTraffic traffic() const = 0;
 
   /// Stops listening, fails dials, closes all links; calls `done` once nothing is left. The
   /// transport must not be destroyed inside `done`.
-  void shutdown(std::function<void()> done);
-
- private:
-  class Impl;
-  explicit Transport(std::unique_ptr<Impl> impl);
-
-  std::unique_ptr<Impl> impl_;
+  virtual void shutdown(std::function<void()> done) = 0;
 };
 
 }  // namespace starling::io

@@ -266,7 +266,7 @@ class Listener final : public Events {
 };
 
 /// The end that dials, and sends a frame.
-class Dialer final : public Events {
+class Asker final : public Events {
  public:
   using Events::Events;
   Transport* transport = nullptr;
@@ -284,17 +284,17 @@ class Dialer final : public Events {
 base::Result<base::Duration> check_own_link(Loop& loop, Listener& listener,
                                             const std::string& address,
                                             const LinkSecurity& security) {
-  Dialer dialer(loop);
-  auto caller = Caller::create(loop, security, dialer);
+  Asker asker(loop);
+  auto caller = Caller::create(loop, security, asker);
   if (!caller) return base::fail(caller.error());
-  dialer.transport = &(*caller)->transport();
+  asker.transport = &(*caller)->transport();
   listener.heard = false;
   const base::Time dialed = Loop::now();
-  static_cast<void>(dialer.transport->dial(address));
-  run_until(loop, kVisitTimeout, [&] { return listener.heard || dialer.failure; });
+  static_cast<void>(asker.transport->dial(address));
+  run_until(loop, kVisitTimeout, [&] { return listener.heard || asker.failure; });
   if (listener.heard) return Loop::now() - dialed;
   return base::fail(base::ErrorCode::unreachable, "{}",
-                    dialer.failure.value_or(address + ": no answer in time"));
+                    asker.failure.value_or(address + ": no answer in time"));
 }
 
 }  // namespace

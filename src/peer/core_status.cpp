@@ -71,10 +71,10 @@ Status Core::status(base::Time now) const {
       .training_since = trained.since,
       .first_step = trained.first_step,
       .last_step = trained.last_step,
-      .reach = reach_.reach(),
-      .outer = reach_.outer(),
-      .relayed = reach_.relayed(),
-      .relayed_bytes = reach_.relayed_bytes()};
+      .reach = reach_.own().reach(),
+      .outer = reach_.own().outer(),
+      .relayed = reach_.circuits().relayed(),
+      .relayed_bytes = reach_.circuits().relayed_bytes()};
   if (const auto& evaluated = training_.evaluations().latest()) {
     if (!std::isnan(evaluated->accuracy)) status.accuracy = evaluated->accuracy;
     status.loss = evaluated->loss;

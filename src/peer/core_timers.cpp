@@ -42,7 +42,7 @@ void Core::visit_timers(const Visit& visit) const {
   visit("the wait for peers", timers.alone_until, config_.require_peers,
         [](Core& core, Time now, Outbox& out) { core.lifecycle_.end_if_alone(now, out); });
   // At once where nobody needs it as a relay any more.
-  const bool is_needed = reach_.relayed() > 0;
+  const bool is_needed = reach_.circuits().relayed() > 0;
   visit("the end of a relay that is done",
         timers.stay_until && !is_needed ? Time::min() : timers.stay_until, kStayMax,
         [](Core& core, Time now, Outbox& out) { core.lifecycle_.end_stay_if_over(now, out); });

@@ -301,17 +301,17 @@ void Lifecycle::end_if_finished(base::Time now, Outbox& out) {
 
 // Peers linked over this one may not be done yet, and have no other way to the rest.
 bool Lifecycle::stays_as_relay(base::Time now, Outbox& out) {
-  const reach::Core& reach = parts_.reach;
+  const reach::Circuits& circuits = parts_.reach.circuits();
   auto& until = timers_.stay_until;
-  if (!until && reach.relayed() > 0) {
+  if (!until && circuits.relayed() > 0) {
     until = now + kStayMax;
     out.push_back(LogEntry{Severity::info,
                            fmt::format("done; it stays for {} circuits that it relays, {:.0f} s at "
                                        "most",
-                                       reach.relayed(), base::seconds(kStayMax))});
+                                       circuits.relayed(), base::seconds(kStayMax))});
     parts_.whole.to_reach(reach::Retire{}, now, out);
   }
-  return until && now < *until && reach.relayed() > 0;
+  return until && now < *until && circuits.relayed() > 0;
 }
 
 void Lifecycle::end_stay_if_over(base::Time now, Outbox& out) {

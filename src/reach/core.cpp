@@ -1,281 +1,176 @@
 #include "reach/core.hpp"
 
-#include <algorithm>
+#include <utility>
+#include <variant>
 
-#include "base/assert.hpp"
-#include "reach/network.hpp"
+#include "base/overloaded.hpp"
 
 namespace starling::reach {
 
 Core::Core(const Config& config, const base::PeerId& self, std::vector<std::string> addresses,
            bool secure, base::Rng rng)
-    : config_(config), self_(self), addresses_(std::move(addresses)), secure_(secure), rng_(rng) {}
+    : self_(self),
+      rng_(rng),
+      own_(std::move(addresses), links_, rng_),
+      dial_backs_(links_, dials_),
+      circuits_(config, secure, self_, links_, rng_),
+      search_({.self = self_,
+               .links = links_,
+               .dials = dials_,
+               .own = own_,
+               .circuits = circuits_,
+               .rng = rng_}),
+      introductions_({.self = self_,
+                      .links = links_,
+                      .dials = dials_,
+                      .own = own_,
+                      .circuits = circuits_,
+                      .search = search_}),
+      direct_paths_(search_, rng_) {}
 
 void Core::handle(const Event& event, const Members& members, base::Time now, Outbox& out) {
-  std::visit([&](const auto& value) { on(value, members, now, out); }, event);
+  const Call call{members, now, out};
+  std::visit([&](const auto& value) { on(value, call); }, event);
 }
 
 void Core::expire(const Members& members, base::Time now, Outbox& out) {
-  end_late_probes(now, out);
-  conclude_if_told(now, out);
-  if (ask_at_ && *ask_at_ <= now) ask_witnesses(now, out);
-  expire_attempts(members, now, out);
-  std::erase_if(introduced_, [&](const Introduced& entry) { return entry.until <= now; });
-  look_for_direct_paths(members, now, out);
-  end_late_offers(now, out);
+  const Call call{members, now, out};
+  dial_backs_.expire(call);
+  own_.expire(call);
+  search_.expire(call);
+  introductions_.expire(now);
+  direct_paths_.expire(call);
+  circuits_.expire(call);
 }
 
-void Core::on(const LinkReady& event, const Members&, base::Time now, Outbox& out) {
-  ASSERT(event.link.valid() && !links_.contains(event.link), "a link becomes ready once");
-  Link link;
-  link.peer = event.peer;
-  link.observed = event.observed;
-  link.via = event.via;
-  links_.emplace(event.link, std::move(link));
-  end_attempts(event, now, out);
-  if (event.via.valid()) {
-    if (event.asked) upgrades_[event.link] = {event.peer, now + kUpgradeMin, kUpgradeMin};
-    return;
-  }
-  unmet_.erase(event.peer);
-  std::erase_if(upgrades_, [&](const auto& entry) { return entry.second.peer == event.peer; });
-  if (!linked_since_) linked_since_ = now;
-  ask_soon(now, kGather);
+void Core::on(const LinkReady& event, const Call& call) {
+  links_.add(event);
+  search_.on_link(event, call);
+  direct_paths_.on_link(event, call.now);
+  if (!event.via.valid()) own_.on_link(call.now);
 }
 
-void Core::on(const LinkLost& event, const Members&, base::Time, Outbox& out) {
-  if (links_.erase(event.link) == 0) return;
-  upgrades_.erase(event.link);
-  std::erase_if(introduced_, [&](const Introduced& entry) { return entry.link == event.link; });
-  forget_offers_of(event.link, out);
-  for (Witness& witness : witnesses_) {
-    if (witness.link == event.link && witness.outcome == wire::DialBackOutcome::none) {
-      witness.outcome = wire::DialBackOutcome::busy;
-    }
-  }
-  if (links_.empty()) linked_since_.reset();
+void Core::on(const LinkLost& event, const Call& call) {
+  if (!links_.erase(event.link)) return;
+  direct_paths_.on_link_lost(event.link);
+  introductions_.on_link_lost(event.link);
+  circuits_.on_link_lost(event.link, call);
+  own_.on_link_lost(event.link);
 }
 
-void Core::on(const Want& event, const Members& members, base::Time now, Outbox& out) {
-  const bool has_address = host_port(event.address).has_value();
-  const bool help = event.peer && (!has_address || needs_help(*event.peer, members, now));
-  const wire::MemberRecord* record = event.peer ? members.find(*event.peer) : nullptr;
-  // The address only works within one's own network, and there may be members in common.
-  const bool useless = !has_address || (help && record != nullptr &&
-                                        record->reach == wire::Reachability::dials_only &&
-                                        !is_own_network(event.address) && linked_since_);
-  const bool dialed =
-      !useless && dial({.purpose = Purpose::want, .address = event.address, .peer = event.peer},
-                       DialKind::direct, out);
-  if (!event.peer || attempts_.size() >= kAttemptsMax) {
-    // Not from within this call: membership has not heard of its own action yet.
-    if (dialed) return;
-    if (attempts_.size() >= kAttemptsMax) attempts_.erase(attempts_.begin());
-  }
-  Attempt attempt{.peer = event.peer.value_or(base::PeerId{}),
-                  .dialing = dialed,
-                  .next_at = help || !dialed ? now : now + kDirectAlone,
-                  .expires = now + kAttemptTime};
-  attempts_.insert_or_assign(event.address, std::move(attempt));
-}
-
-void Core::on(const DialFailed& event, const Members&, base::Time now, Outbox& out) {
+void Core::on(const DialFailed& event, const Call& call) {
   // A dial that was answered, and whose link ended before its Hello, is no longer here.
-  Dialing dialing{.purpose = Purpose::want, .address = event.address};
-  if (const auto found = find_dial(event.address); found != dials_.end()) {
-    dialing = std::move(*found);
-    dials_.erase(found);
+  const Dialing dialing = dials_.take(event.address).value_or(Dialing{});
+  if (dialing.purpose == Dialing::Purpose::probe) {
+    dial_backs_.answer(dialing, wire::DialBackOutcome::failed, call.out);
+  } else if (dialing.purpose == Dialing::Purpose::want && !dialing.told) {
+    search_.on_dial_failed(dialing.peer, event, call);
   }
-  if (dialing.purpose == Purpose::probe) {
-    if (dialing.answer_by) answer_probe(dialing, wire::DialBackOutcome::failed, out);
-    return;
-  }
-  if (dialing.purpose != Purpose::want || dialing.told) return;
-  if (dialing.peer && !event.own) {
-    std::erase_if(failed_, [&](const auto& entry) { return entry.second <= now; });
-    if (failed_.size() < kFailedMax) failed_[*dialing.peer] = now + kFailedMemory;
-  }
-  const auto at = attempts_.find(event.address);
-  if (at == attempts_.end()) {
-    out.push_back(Failed{event.address, event.text, event.own, event.no_route});
-    return;
-  }
-  at->second.dialing = false;
-  at->second.text = event.text;
-  at->second.no_route = event.no_route;
-  if (at->second.stage == Stage::direct || event.own) fail(at, event.own, now, out);
 }
 
-void Core::on(const Received& event, const Members& members, base::Time now, Outbox& out) {
-  if (!links_.contains(event.link)) return;
-  std::visit([&](const auto& message) { on_message(event.link, message, members, now, out); },
-             event.message);
+void Core::on(const Received& event, const Call& call) {
+  const base::LinkId from = event.link;
+  if (!links_.contains(from)) return;
+  std::visit(
+      base::Overloaded{
+          [&](const wire::DialBack& ask) { dial_backs_.on_ask(from, ask, call); },
+          [&](const wire::DialedBack& answer) { own_.on_answer(from, answer, call); },
+          [&](const wire::Introduce& message) { introductions_.on_message(from, message, call); },
+          [&](const wire::Circuit& message) { on_circuit(from, message, call); },
+      },
+      event.message);
 }
 
-void Core::on(const Moved& event, const Members&, base::Time now, Outbox& out) {
-  const bool same = std::ranges::is_permutation(addresses_, event.addresses);
-  addresses_ = event.addresses;
-  if (same) {  // only in another order: the findings of others still hold
-    const bool dialed = reach_ == wire::Reachability::reachable;
-    out.push_back(Tell{reach_, dialed ? outer_ : std::string()});
-    return;
+void Core::on_circuit(base::LinkId from, const wire::Circuit& message, const Call& call) {
+  if (!links_.at(from).is_direct()) return;  // no circuit in a circuit
+  const CircuitName name{from, message.number};
+  switch (message.kind) {
+    case wire::CircuitKind::ask:
+      return circuits_.on_ask(from, message, call);
+    case wire::CircuitKind::offer:
+      return circuits_.on_offer(from, message, call);
+    case wire::CircuitKind::accept:
+      if (!circuits_.on_accept(name, call)) search_.on_relay_accepts(name, call);
+      return;
+    case wire::CircuitKind::refuse:
+      if (!circuits_.on_refuse(name, message.reason, call)) {
+        search_.on_relay_refuses(name, message.reason, call);
+      }
+      return;
+    case wire::CircuitKind::none:
+      break;
   }
-  witnesses_.clear();
-  networks_.clear();
-  unmet_.clear();
-  outer_.clear();
-  ask_pause_ = kAskAgainMin;
-  asked_.reset();
-  ask_at_ = now + kGather;
-  for (auto& [link, upgrade] : upgrades_) {
-    upgrade.pause = kUpgradeMin;
-    upgrade.at = std::min(upgrade.at, now + kUpgradeMin);
+}
+
+void Core::on(const CircuitEnded& event, const Call& call) {
+  if (circuits_.on_ended(event, call.out)) {
+    search_.on_circuit_ended({event.link, event.number}, call);
   }
-  reach_ = wire::Reachability::unknown;
-  out.push_back(Tell{});
+}
+
+void Core::on(const Moved& event, const Call& call) {
+  if (!own_.on_moved(event.addresses, call)) return;
+  search_.on_moved();
+  direct_paths_.on_moved(call.now);
 }
 
 Answered Core::answered(const std::string& address, const base::PeerId& peer, base::Time now,
                         Outbox& out) {
-  auto found = find_dial(address, peer);
-  if (found == dials_.end()) found = find_dial(address);
-  if (found == dials_.end()) return {};
-  const Dialing dialing = std::move(*found);
-  dials_.erase(found);
-  const bool as_expected = dialing.peer == peer;
-  switch (dialing.purpose) {
-    case Purpose::want:
-      if (as_expected) failed_.erase(peer);
-      if (const auto at = attempts_.find(address); at != attempts_.end() && !dialing.told) {
-        // Its Hello is on its way: begin nothing else meanwhile.
-        if (at->second.stage == Stage::direct) at->second.next_at.reset();
-      }
+  using Purpose = Answered::Purpose;
+  std::optional<Dialing> dialing = dials_.take(address, peer);
+  if (!dialing) dialing = dials_.take(address);
+  if (!dialing) return {};
+  const bool as_expected = dialing->peer == peer;
+  switch (dialing->purpose) {
+    case Dialing::Purpose::want:
+      search_.on_answered(*dialing, peer, now);
       return {};
-    case Purpose::meet:
-      for (auto& [key, attempt] : attempts_) {
-        const bool waits = attempt.peer == peer && attempt.stage == Stage::meeting;
-        if (waits && as_expected) attempt.next_at = now + kOpenWait;
-      }
-      return {as_expected ? Answered::Purpose::meet : Answered::Purpose::close};
-    case Purpose::back:
-      return {as_expected ? Answered::Purpose::back : Answered::Purpose::close, dialing.nonce};
-    case Purpose::probe:
-      if (dialing.answer_by && *dialing.answer_by > now) {
-        answer_probe(dialing,
-                     as_expected ? wire::DialBackOutcome::reached : wire::DialBackOutcome::failed,
-                     out);
+    case Dialing::Purpose::meet:
+      search_.on_answered(*dialing, peer, now);
+      return {as_expected ? Purpose::meet : Purpose::close};
+    case Dialing::Purpose::back:
+      return {as_expected ? Purpose::back : Purpose::close, dialing->nonce};
+    case Dialing::Purpose::probe:
+      if (dialing->answer_by > now) {
+        dial_backs_.answer(
+            *dialing, as_expected ? wire::DialBackOutcome::reached : wire::DialBackOutcome::failed,
+            out);
       }
       break;
   }
-  return {Answered::Purpose::close};
+  return {Purpose::close};
 }
 
-bool Core::is_wanted(const std::string& address) const {
-  const auto found = std::ranges::find(dials_, address, &Dialing::address);
-  return found == dials_.end() || found->purpose == Purpose::want;
-}
-
-std::string Core::address_of(const base::PeerId& peer) const {
-  for (const auto& [address, attempt] : attempts_) {
-    if (attempt.peer == peer && !attempt.upgrade && attempt.stage != Stage::direct) return address;
-  }
-  return {};
-}
-
-// False: there is no room for it.
-bool Core::dial(Dialing dialing, DialKind kind, Outbox& out) {
-  const bool for_others = dialing.purpose == Purpose::back || dialing.purpose == Purpose::probe;
-  if (dials_.size() >= kDialsMax) return false;
-  if (for_others && count(Purpose::back) + count(Purpose::probe) >= kBacksMax) return false;
-  out.push_back(Dial{dialing.address, dialing.peer, kind});
-  dials_.push_back(std::move(dialing));
-  return true;
-}
-
-// Several dials to one address may be under way: their outcomes come in the order of their start,
-// or the order makes no difference.
-std::vector<Core::Dialing>::iterator Core::find_dial(const std::string& address,
-                                                     const std::optional<base::PeerId>& peer) {
-  return std::ranges::find_if(dials_, [&](const Dialing& dialing) {
-    return dialing.address == address && (!peer || dialing.peer == peer);
-  });
-}
-
-std::size_t Core::count(Purpose purpose) const {
-  return static_cast<std::size_t>(std::ranges::count(dials_, purpose, &Dialing::purpose));
-}
-
-base::LinkId Core::direct_link(const base::PeerId& peer) const {
-  for (const auto& [id, link] : links_) {
-    if (link.peer == peer && !link.via.valid()) return id;
-  }
-  return {};
-}
-
-void Core::send(base::LinkId link, wire::Message message, Outbox& out) {
-  out.push_back(Send{link, std::move(message)});
-}
-
-void Core::hold(base::LinkId link, int change, Outbox& out) {
-  const auto found = links_.find(link);
-  if (found == links_.end()) return;
-  const bool before = found->second.holds > 0;
-  found->second.holds += change;
-  const bool after = found->second.holds > 0;
-  if (before != after) out.push_back(Hold{link, after});
+template <class Visit>
+void Core::visit_timers(const Visit& visit) const {
+  dials_.visit_timers(visit);
+  own_.visit_timers(visit);
+  circuits_.visit_timers(visit);
+  search_.visit_timers(visit);
+  introductions_.visit_timers(visit);
+  direct_paths_.visit_timers(visit);
 }
 
 std::optional<base::Time> Core::next_deadline() const {
   base::Earliest next;
-  next.add(ask_at_);
-  for (const Witness& witness : witnesses_) next.add(witness.until);
-  for (const Dialing& dialing : dials_) next.add(dialing.answer_by);
-  for (const auto& [key, attempt] : attempts_) {
-    next.add(attempt.next_at);
-    next.add(attempt.punch_at);
-    next.add(attempt.expires);
-  }
-  for (const Introduced& entry : introduced_) next.add(entry.until);
-  for (const auto& [link, upgrade] : upgrades_) next.add(upgrade.at);
-  for (const auto& [key, relayed] : relayed_) next.add(relayed.answer_by);
+  visit_timers([&](const char*, std::optional<base::Time> at, base::Duration) { next.add(at); });
   return next.value();
 }
 
 void Core::add_bounds(base::Bounds& out) const {
-  out.add("links that reach knows", links_.size(), kLinksMax);
-  out.add("dials that reach waits for", dials_.size(), kDialsMax);
-  out.add("dials for others", count(Purpose::back) + count(Purpose::probe), kBacksMax);
-  out.add("dials back", count(Purpose::probe), kProbesMax);
-  out.add("witnesses", witnesses_.size(), kWitnesses);
-  out.add("networks of witnesses", networks_.size(), kWitnesses);
-  out.add("members looked for", attempts_.size(), kAttemptsMax);
-  out.add("members whose dials failed", failed_.size(), kFailedMax);
-  out.add("members that were not met", unmet_.size(), kUnmetMax);
-  out.add("members introduced to this peer", introduced_.size(), kIntroducedMax);
-  out.add("relayed links", upgrades_.size(), links_.size());
-  out.add("ends of circuits", ends_.size(), kCircuitEndsMax);
-  out.add("circuits relayed", relayed_.size(), may_relay() ? config_.circuits : 0);
+  links_.add_bounds(out);
+  dials_.add_bounds(out);
+  own_.add_bounds(out);
+  circuits_.add_bounds(out);
+  search_.add_bounds(out);
+  introductions_.add_bounds(out);
+  direct_paths_.add_bounds(out, links_.all().size());
 }
 
 void Core::add_timers(base::Time now, base::Bounds& out) const {
-  if (ask_at_) out.add_timer("asking to be dialed back", *ask_at_, now, kAskAgain);
-  for (const Witness& witness : witnesses_) {
-    out.add_timer("a witness", witness.until, now, kWitnessWait);
-  }
-  for (const auto& [key, attempt] : attempts_) {
-    out.add_timer("the end of looking for a member", attempt.expires, now, kAttemptTime);
-  }
-  for (const Introduced& entry : introduced_) {
-    out.add_timer("the end of an introduction", entry.until, now, kIntroducedFor);
-  }
-  for (const auto& [link, upgrade] : upgrades_) {
-    out.add_timer("the look for a direct path", upgrade.at, now, kUpgradeMax);
-  }
-  for (const auto& [key, relayed] : relayed_) {
-    if (relayed.answer_by) {
-      out.add_timer("the answer to an offered circuit", *relayed.answer_by, now, kOfferWait);
-    }
-  }
+  visit_timers([&](const char* what, std::optional<base::Time> at, base::Duration limit) {
+    if (at) out.add_timer(what, *at, now, limit);
+  });
 }
 
 }  // namespace starling::reach

@@ -5,6 +5,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "wire/messages.hpp"
 
 namespace starling::reach {
 
@@ -19,5 +22,11 @@ struct HostPort {
 /// address, 32 of an IPv6 one; a name is its own network. Empty for text that is not an address.
 /// IPv4 in IPv6 is IPv4.
 [[nodiscard]] std::string network_of(std::string_view address);
+
+/// Where to dial a member at the same moment as it dials: the address at which another member sees
+/// it, and at that host the port that it listens on, which a router may have kept. Of a member that
+/// can be dialed, its record's first address comes before them.
+[[nodiscard]] std::vector<std::string> meeting_places(const wire::MemberRecord& record,
+                                                      const std::string& observed);
 
 }  // namespace starling::reach

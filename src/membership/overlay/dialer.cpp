@@ -4,14 +4,11 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/jitter.hpp"
 #include "base/simulated.hpp"
 #include "membership/limits.hpp"
 
 namespace starling::membership {
-
-base::Duration jittered(base::Duration pause, base::Rng& rng) {
-  return base::from_seconds(base::seconds(pause) * (0.5 + 0.5 * rng.uniform()));
-}
 
 Dialer::Dialer(std::vector<std::string> join, base::Rng rng) : rng_(rng) {
   base::shuffle(join, rng_);

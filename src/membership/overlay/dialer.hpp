@@ -20,9 +20,6 @@
 
 namespace starling::membership {
 
-/// Half of the pause to all of it.
-[[nodiscard]] base::Duration jittered(base::Duration pause, base::Rng& rng);
-
 /// In place of an address, of a member that can be dialed at none but may be linked by others'
 /// help.
 [[nodiscard]] inline std::string name_of(const base::PeerId& peer) { return peer.hex(); }

@@ -8,10 +8,10 @@
 #include <cstdint>
 
 #include "base/bound.hpp"
+#include "base/jitter.hpp"
 #include "base/rng.hpp"
 #include "base/time.hpp"
 #include "membership/limits.hpp"
-#include "membership/overlay/dialer.hpp"
 
 namespace starling::membership {
 

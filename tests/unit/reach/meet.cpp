@@ -19,24 +19,24 @@ namespace {
 constexpr const char* kHome = "10.1.1.1:7000";  // of t, behind a router
 
 /// m is linked with c at 1.1.1.1 and d at 2.2.2.2, and can itself not be dialed; t neither.
-Script behind_routers(char self = 'm') {
-  Script peer(self);
-  peer.linked(1, 'c', "1.1.1.1:1");
-  peer.linked(2, 'd', "2.2.2.2:1");
-  peer.wait(kGather);
-  for (const std::uint32_t link_of : {1U, 2U}) {
-    for (const Action& action : std::vector<Action>(peer.actions)) {
-      const auto* send = std::get_if<Send>(&action);
-      const auto* ask = send == nullptr ? nullptr : std::get_if<wire::DialBack>(&send->message);
-      if (ask == nullptr || send->link != link(link_of)) continue;
-      const auto actions = peer.actions;
-      peer.hears(link_of, wire::DialedBack{ask->nonce, wire::DialBackOutcome::failed, "8.8.8.8:9"});
-      peer.actions = actions;
+struct BehindRouters : Script {
+  explicit BehindRouters(char self = 'm') : Script(self) {
+    linked(1, 'c', "1.1.1.1:1");
+    linked(2, 'd', "2.2.2.2:1");
+    wait(kGather);
+    for (const std::uint32_t link_of : {1U, 2U}) {
+      for (const Action& action : std::vector<Action>(actions)) {
+        const auto* send = std::get_if<Send>(&action);
+        const auto* ask = send == nullptr ? nullptr : std::get_if<wire::DialBack>(&send->message);
+        if (ask == nullptr || send->link != link(link_of)) continue;
+        const auto before = actions;
+        hears(link_of, wire::DialedBack{ask->nonce, wire::DialBackOutcome::failed, "8.8.8.8:9"});
+        actions = before;
+      }
     }
+    member('t', Reachability::dials_only, {kHome});
   }
-  peer.member('t', Reachability::dials_only, {kHome});
-  return peer;
-}
+};
 
 Introduce passed_on(IntroduceKind kind, std::uint64_t nonce, char from, std::string observed,
                     std::uint8_t load = 0) {
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_configured_address_is_just_dialed) {
 }
 
 BOOST_AUTO_TEST_CASE(who_cannot_be_dialed_is_asked_for_met_and_then_relayed) {
-  Script peer = behind_routers();
+  BehindRouters peer;
   BOOST_TEST(peer.tell(Want{kHome, id('t')}) == Lines{});
   BOOST_TEST(peer.wait(0s) == (Lines{"send 1 ask t", "send 2 ask t"}));
   const auto nonce = peer.nonce;
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_be_dialed_is_asked_for_met_and_then_relayed) {
 }
 
 BOOST_AUTO_TEST_CASE(who_was_not_met_of_late_is_relayed_at_once) {
-  Script peer = behind_routers();
+  BehindRouters peer;
   for (int time = 0; time < 2; ++time) {
     peer.tell(Want{kHome, id('t')});
     peer.wait(0s);
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(who_was_not_met_of_late_is_relayed_at_once) {
 }
 
 BOOST_AUTO_TEST_CASE(a_link_by_simultaneous_dials_is_the_outcome) {
-  Script peer = behind_routers();
+  BehindRouters peer;
   peer.tell(Want{kHome, id('t')});
   peer.wait(0s);
   peer.hears(1, passed_on(IntroduceKind::answer, peer.nonce, 't', "8.8.4.4:7000"));
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_link_by_simultaneous_dials_is_the_outcome) {
 }
 
 BOOST_AUTO_TEST_CASE(another_one_at_that_address_is_no_link) {
-  Script peer = behind_routers();
+  BehindRouters peer;
   peer.tell(Want{kHome, id('t')});
   peer.wait(0s);
   peer.hears(1, passed_on(IntroduceKind::answer, peer.nonce, 't', "8.8.4.4:7000"));
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(another_one_at_that_address_is_no_link) {
 }
 
 BOOST_AUTO_TEST_CASE(where_nobody_has_a_link_with_it_the_want_has_failed) {
-  Script peer = behind_routers();
+  BehindRouters peer;
   peer.tell(Want{kHome, id('t')});
   peer.wait(0s);
   const Introduce absent{.kind = IntroduceKind::absent, .nonce = peer.nonce, .other = id('t')};
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(where_nobody_has_a_link_with_it_the_want_has_failed) {
 }
 
 BOOST_AUTO_TEST_CASE(without_an_answer_the_want_has_failed) {
-  Script peer = behind_routers();
+  BehindRouters peer;
   peer.tell(Want{kHome, id('t')});
   peer.wait(0s);
   BOOST_TEST(peer.wait(kAskWait) == Lines{std::string("failed ") + kHome});
@@ -197,13 +197,13 @@ BOOST_AUTO_TEST_CASE(without_a_link_it_dials_whoever_says_that_it_cannot_be_dial
 }
 
 BOOST_AUTO_TEST_CASE(one_without_an_address_is_asked_for) {
-  Script peer = behind_routers();
+  BehindRouters peer;
   BOOST_TEST(peer.tell(Want{"t, wherever", id('t')}) == Lines{});
   BOOST_TEST(peer.wait(0s) == (Lines{"send 1 ask t", "send 2 ask t"}));
 }
 
 BOOST_AUTO_TEST_CASE(one_of_a_network_of_its_own_is_dialed_all_the_same) {
-  Script peer = behind_routers();
+  BehindRouters peer;
   peer.member('t', Reachability::dials_only, {"192.168.1.9:7000"});
   BOOST_TEST(peer.tell(Want{"192.168.1.9:7000", id('t')}) == Lines{"dial 192.168.1.9:7000 direct"});
 }
@@ -298,11 +298,11 @@ BOOST_AUTO_TEST_CASE(a_member_that_introduces_many_does_not_make_it_dial_many) {
 }
 
 BOOST_AUTO_TEST_CASE(of_two_that_ask_for_each_other_the_smaller_id_leads) {
-  Script smaller = behind_routers('m');
+  BehindRouters smaller('m');
   smaller.tell(Want{kHome, id('t')});
   smaller.wait(0s);
   BOOST_TEST(smaller.hears(1, passed_on(IntroduceKind::ask, 7, 't', "8.8.4.4:1")) == Lines{});
-  Script larger = behind_routers('z');
+  BehindRouters larger('z');
   larger.tell(Want{kHome, id('t')});
   larger.wait(0s);
   BOOST_TEST(larger.hears(1, passed_on(IntroduceKind::ask, 7, 't', "8.8.4.4:1")) ==
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(of_two_that_ask_for_each_other_the_smaller_id_leads) {
 }
 
 BOOST_AUTO_TEST_CASE(a_relayed_link_looks_for_a_direct_path_ever_more_rarely) {
-  Script peer = behind_routers();
+  BehindRouters peer;
   peer.linked(9, 't', "", 1, true);
   BOOST_TEST(peer.wait(kUpgradeMin - 1ms) == Lines{});
   BOOST_TEST(peer.wait(1ms) == (Lines{"send 1 ask t", "send 2 ask t"}));

@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 using starling::reach::host_port;
+using starling::reach::meeting_places;
 using starling::reach::network_of;
 
 BOOST_AUTO_TEST_SUITE(network)
@@ -27,6 +28,16 @@ BOOST_AUTO_TEST_CASE(a_network_is_16_bits_of_ipv4_and_32_of_ipv6) {
   for (const char* odd : {"1.2.3:7", "1.2.3.256:7", "[1:2:3]:7", "[::1::2]:7", "[:]:7"}) {
     BOOST_TEST(network_of(odd) != network_of("1.2.3.4:7"), odd);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_member_is_met_where_it_is_seen_and_where_it_listens) {
+  starling::wire::MemberRecord record{.addresses = {"10.0.0.1:7"}};
+  const std::vector<std::string> seen{"1.2.3.4:9", "1.2.3.4:7"};
+  BOOST_TEST(meeting_places(record, "1.2.3.4:9") == seen);
+  record.reach = starling::wire::Reachability::reachable;
+  const std::vector<std::string> dialed{"10.0.0.1:7", "1.2.3.4:9"};
+  BOOST_TEST(meeting_places(record, "1.2.3.4:9") == dialed);
+  BOOST_TEST(meeting_places({}, "").empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -25,14 +25,14 @@ Circuit refuse(std::uint32_t number) {
 }
 
 /// c is linked with a (1), b (2), t (3), and u over a circuit (4).
-Script relay_of(Config config = {}, bool secure = true) {
-  Script peer('c', config, secure);
-  peer.linked(1, 'a', "8.8.8.8:1");
-  peer.linked(2, 'b', "8.8.8.8:2");
-  peer.linked(3, 't', "8.8.4.4:1");
-  peer.linked(4, 'u', "", 3);
-  return peer;
-}
+struct Relaying : Script {
+  explicit Relaying(Config config = {}, bool secure = true) : Script('c', config, secure) {
+    linked(1, 'a', "8.8.8.8:1");
+    linked(2, 'b', "8.8.8.8:2");
+    linked(3, 't', "8.8.4.4:1");
+    linked(4, 'u', "", 3);
+  }
+};
 
 std::size_t accepted(Script& peer, std::uint32_t from, std::uint32_t first, std::size_t count) {
   std::size_t taken = 0;
@@ -50,25 +50,25 @@ std::size_t accepted(Script& peer, std::uint32_t from, std::uint32_t first, std:
 BOOST_AUTO_TEST_SUITE(relay)
 
 BOOST_AUTO_TEST_CASE(a_relay_offers_starts_and_forgets_a_circuit) {
-  Script peer = relay_of();
+  Relaying peer;
   BOOST_TEST(peer.hears(1, ask(77, 't')) == (Lines{"hold 1", "hold 3", "send 3 offer a"}));
   const auto number = peer.number;
   BOOST_TEST(peer.hears(3, accept(number)) == (Lines{"relay 1 and 3", "send 1 accept"}));
   BOOST_TEST(peer.number == 77U);
-  BOOST_TEST(peer.core.relayed() == 1U);
+  BOOST_TEST(peer.core.circuits().relayed() == 1U);
   BOOST_TEST(peer.tell(CircuitEnded{link(3), number, 4096}) == (Lines{"free 1", "free 3"}));
-  BOOST_TEST(peer.core.relayed() == 0U);
-  BOOST_TEST(peer.core.relayed_bytes() == 4096U);
+  BOOST_TEST(peer.core.circuits().relayed() == 0U);
+  BOOST_TEST(peer.core.circuits().relayed_bytes() == 4096U);
 }
 
 BOOST_AUTO_TEST_CASE(it_refuses_and_says_why) {
-  Script off = relay_of({.circuits = 0});
+  Relaying off({.circuits = 0});
   BOOST_TEST(off.hears(1, ask(1, 't')) == Lines{"send 1 refuse: it relays for no peer"});
-  Script no_rate = relay_of({.limit = 0});
+  Relaying no_rate({.limit = 0});
   BOOST_TEST(no_rate.hears(1, ask(1, 't')) == Lines{"send 1 refuse: it relays for no peer"});
-  Script open = relay_of({}, false);  // security.mode = "off"
+  Relaying open({}, false);  // security.mode = "off"
   BOOST_TEST(open.hears(1, ask(1, 't')) == Lines{"send 1 refuse: it relays for no peer"});
-  Script peer = relay_of();
+  Relaying peer;
   const Lines absent{"send 1 refuse: it has no direct link with that member"};
   BOOST_TEST(peer.hears(1, ask(1, 'x')) == absent);
   BOOST_TEST(peer.hears(1, ask(2, 'u')) == absent);  // no circuit over a circuit
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(it_refuses_and_says_why) {
 }
 
 BOOST_AUTO_TEST_CASE(it_takes_as_many_as_allowed_and_few_of_one) {
-  Script peer = relay_of({.circuits = 8});
+  Relaying peer({.circuits = 8});
   BOOST_TEST(accepted(peer, 1, 100, 10) == kCircuitsOfOne);
   BOOST_TEST(accepted(peer, 2, 100, 10) == 2U);
   BOOST_TEST(peer.hears(2, ask(1, 't')) == Lines{"send 2 refuse: it takes no more circuits"});
@@ -86,20 +86,20 @@ BOOST_AUTO_TEST_CASE(it_takes_as_many_as_allowed_and_few_of_one) {
 }
 
 BOOST_AUTO_TEST_CASE(who_asks_all_the_time_is_told_busy) {
-  Script peer = relay_of();
+  Relaying peer;
   Lines last;
   for (std::uint32_t i = 0; i < 100; ++i) last = peer.hears(1, ask(i, 'x'));
   BOOST_TEST(last == Lines{"send 1 refuse: it was asked too often"});
 }
 
 BOOST_AUTO_TEST_CASE(a_number_names_one_circuit) {
-  Script peer = relay_of();
+  Relaying peer;
   peer.hears(1, ask(5, 't'));
   BOOST_TEST(peer.hears(1, ask(5, 'b')) == Lines{"send 1 refuse: it was asked too often"});
 }
 
 BOOST_AUTO_TEST_CASE(an_offer_that_is_not_answered_ends) {
-  Script peer = relay_of();
+  Relaying peer;
   peer.wait(kGather + kWitnessWait);  // it has asked whether it can be dialed
   peer.hears(1, ask(5, 't'));
   const auto number = peer.number;
@@ -109,11 +109,11 @@ BOOST_AUTO_TEST_CASE(an_offer_that_is_not_answered_ends) {
 }
 
 BOOST_AUTO_TEST_CASE(an_offer_ends_with_either_link) {
-  Script peer = relay_of();
+  Relaying peer;
   peer.hears(1, ask(5, 't'));
   BOOST_TEST(peer.tell(LinkLost{link(3)}) ==
              (Lines{"send 1 refuse: it has no direct link with that member", "free 1"}));
-  BOOST_TEST(peer.core.relayed() == 0U);
+  BOOST_TEST(peer.core.circuits().relayed() == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_target_takes_offers_of_members) {
@@ -131,14 +131,14 @@ BOOST_AUTO_TEST_CASE(a_target_takes_offers_of_members) {
 }
 
 BOOST_AUTO_TEST_CASE(who_is_about_to_end_relays_on_and_takes_nothing_new) {
-  Script peer = relay_of();
+  Relaying peer;
   peer.member('a');
   peer.hears(1, ask(5, 't'));
   peer.hears(3, accept(peer.number));
   peer.hears(2, offer(6, 'a'));
   BOOST_TEST(peer.tell(Retire{}) == Lines{"end circuit on 2"});
   BOOST_TEST(peer.tell(CircuitEnded{link(2), 6, 0}) == Lines{"free 2"});
-  BOOST_TEST(peer.core.relayed() == 1U);
+  BOOST_TEST(peer.core.circuits().relayed() == 1U);
   BOOST_TEST(peer.hears(2, ask(7, 't')) == Lines{"send 2 refuse: it relays for no peer"});
   BOOST_TEST(peer.hears(2, offer(8, 'a')) == Lines{"send 2 refuse: the other end refused it"});
 }

@@ -13,7 +13,7 @@ namespace starling::reach::testing {
 [[nodiscard]] base::PeerId id(char letter);
 [[nodiscard]] base::LinkId link(std::uint32_t number);
 
-class Script final : public Members {
+class Script : public Members {
  public:
   explicit Script(char self = 'm', Config config = {}, bool secure = true,
                   std::vector<std::string> addresses = {"192.168.1.2:7000"})

@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(one_success_outweighs_one_failure) {
   BOOST_TEST(peer.hears(1, DialedBack{a, DialBackOutcome::failed, "8.8.8.8:4444"}) == Lines{});
   BOOST_TEST(peer.hears(2, DialedBack{b, DialBackOutcome::reached, "8.8.8.8:5555"}) ==
              Lines{"tell reachable 8.8.8.8:7000"});
-  BOOST_TEST(peer.core.outer() == "8.8.8.8:7000");
+  BOOST_TEST(peer.core.own().outer() == "8.8.8.8:7000");
 }
 
 BOOST_AUTO_TEST_CASE(what_nobody_asked_for_is_no_answer) {
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(what_nobody_asked_for_is_no_answer) {
   BOOST_TEST(peer.hears(1, DialedBack{a + 1, DialBackOutcome::reached, "8.8.8.8:1"}) == Lines{});
   BOOST_TEST(peer.hears(2, DialedBack{a, DialBackOutcome::reached, "8.8.8.8:1"}) == Lines{});
   BOOST_TEST(peer.hears(7, DialedBack{a, DialBackOutcome::reached, "8.8.8.8:1"}) == Lines{});
-  BOOST_TEST((peer.core.reach() == Reachability::unknown));
+  BOOST_TEST((peer.core.own().reach() == Reachability::unknown));
 }
 
 BOOST_AUTO_TEST_CASE(without_a_result_it_asks_again_ever_more_rarely) {
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_machine_that_moves_asks_anew) {
   peer.linked(1, 'a', "1.2.3.4:1");
   peer.wait(kGather);
   peer.hears(1, DialedBack{nonce_to(peer, 1), DialBackOutcome::failed, "8.8.8.8:1"});
-  BOOST_TEST((peer.core.reach() == Reachability::dials_only));
+  BOOST_TEST((peer.core.own().reach() == Reachability::dials_only));
   BOOST_TEST(peer.tell(Moved{{"10.0.0.1:7001"}}) == Lines{"tell unknown"});
   BOOST_TEST(peer.wait(kGather) == Lines{"send 1 dial back 7001"});
 }
