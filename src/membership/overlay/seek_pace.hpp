@@ -11,7 +11,7 @@
 #include "base/rng.hpp"
 #include "base/time.hpp"
 #include "membership/limits.hpp"
-#include "membership/overlay/dialer.hpp"
+#include "membership/overlay/dial_history.hpp"
 
 namespace starling::membership {
 
