@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "base/assert.hpp"
+#include "base/overloaded.hpp"
 #include "base/simulated.hpp"
 #include "membership/limits.hpp"
 
@@ -25,22 +26,22 @@ using membership::LossReason;
 
 }  // namespace
 
+Member::Member(const Options& options)
+    : options_(options), gathering_(options.peers, options.elements + kWishes) {}
+
 void Member::handle(Event event, base::Time now, Actions& out) {
   std::visit([&](auto& value) { on(value, now, out); }, event);
 }
 
 std::optional<base::Time> Member::next_deadline() const {
   base::Earliest next;
-  next.add(quiet_until_);
+  next.add(gathering_.due());
   next.add(links_until_);
   return next.value();
 }
 
 void Member::expire(base::Time now, Actions& out) {
-  if (quiet_until_ && *quiet_until_ <= now) {
-    quiet_until_.reset();
-    make(out);
-  }
+  if (gathering_.due() && *gathering_.due() <= now) make(out);
   if (!links_until_ || *links_until_ > now) return;
   links_until_.reset();
   for (const PeerId& peer : {ring_->predecessor(), ring_->successor()}) {
@@ -51,7 +52,7 @@ void Member::expire(base::Time now, Actions& out) {
 
 void Member::finish() noexcept {
   finished_ = true;
-  quiet_until_.reset();
+  gathering_.stop();
 }
 
 bool Member::is_served() const {
@@ -68,7 +69,7 @@ base::StepNumber Member::step() const {
 
 std::vector<PeerId> Member::others() const {
   std::vector<PeerId> others;
-  others.reserve(companions_.size());
+  for (const auto& [peer, arrival] : gathering_.arrivals()) others.push_back(peer);
   for (const auto& [peer, companion] : companions_) others.push_back(peer);
   return others;
 }
@@ -76,8 +77,7 @@ std::vector<PeerId> Member::others() const {
 void Member::on(const LinkUp& event, base::Time now, Actions& out) {
   const PeerId& peer = event.peer;
   if (!ring_) {
-    companions_[peer] = {};
-    await_quiet(now);
+    gathering_.link_up(peer, now);
     return tell(peer, {options_.first, 0}, out);
   }
   if (const auto found = companions_.find(peer); found != companions_.end()) {
@@ -92,8 +92,7 @@ void Member::on(const LinkUp& event, base::Time now, Actions& out) {
 void Member::on(const LinkDown& event, base::Time now, Actions& out) {
   const auto& [peer, reason] = event;
   if (!ring_) {
-    companions_.erase(peer);  // it may come back, in another life
-    await_quiet(now);
+    gathering_.link_down(peer, now);
     // A peer that waits has no ring with it, and never will.
     if (reason != LossReason::done || finished_) return;
     out.emplace_back(Failed{
@@ -123,33 +122,20 @@ void Member::take(const PeerId& peer, wire::Reduce& message, Actions& out) {
     if (peer == ring_->predecessor()) to_ring(Ring::Received{std::move(message)}, out);
     return;
   }
-  // The predecessor, whichever peer that will be, knows all peers already. Without this peer it can
-  // send its part of one step and nothing more; a message without values is never part of one.
-  Companion& companion = companions_.at(peer);
-  const bool is_empty = message.payload.empty();
-  companion.early_bytes += message.payload.size();
-  companion.early.push_back(std::move(message));
-  if (is_empty || companion.early_bytes > early_bytes_max() ||
-      companion.early.size() > early_messages_max()) {
-    companion.early = {};
-    companion.early_bytes = 0;
-    out.emplace_back(Misbehaved{peer, kUnasked});
-  }
+  if (!gathering_.take(peer, std::move(message))) out.emplace_back(Misbehaved{peer, kUnasked});
 }
 
 void Member::take(const PeerId& peer, const wire::ReduceReceived& message, Actions& out) {
+  if (!ring_) return gathering_.take(peer, message);
   const auto found = companions_.find(peer);
   if (found == companions_.end()) return;
   Companion& companion = found->second;
-  if (ring_ && companion.life && *companion.life != message.life) {
+  if (companion.life && *companion.life != message.life) {
     return lose(peer, "was started again", out);
   }
   companion.life = message.life;
-  const Ring::Position has{message.step, message.pieces};
-  if (!ring_) {
-    companion.has = has;
-  } else if (peer == ring_->successor()) {
-    to_ring(Ring::SuccessorHas{has}, out);
+  if (peer == ring_->successor()) {
+    to_ring(Ring::SuccessorHas{{message.step, message.pieces}}, out);
     say_if_served(out);
   }
 }
@@ -171,44 +157,29 @@ void Member::on(Ready& event, base::Time, Actions& out) {
   break_if_predecessor_is_gone(out);
 }
 
-void Member::perform(Ring::SendToSuccessor& send, Actions& out) {
-  out.emplace_back(Send{ring_->successor(), std::move(send.message)});
-}
-
-void Member::perform(Ring::Reduced& reduced, Actions& out) {
-  std::vector<float>& mean = reduced.mean;
+Member::Averaged Member::averaged(std::vector<float> mean) {
   stops_ = mean[options_.elements + kLeaveWish] > 0;
   const bool save = stops_ || mean[options_.elements + kSaveWish] > 0;
   mean.resize(options_.elements);
   if (save) wishes_to_save_ = false;
-  out.emplace_back(Averaged{std::move(mean), save});
-}
-
-void Member::perform(const Ring::TellPredecessor& told, Actions& out) {
-  tell(ring_->predecessor(), told.position, out);
-}
-
-void Member::perform(Ring::Failed& failed, Actions& out) {
-  out.emplace_back(Failed{std::move(failed.error)});
+  return {std::move(mean), save};
 }
 
 void Member::to_ring(Ring::Event event, Actions& out) {
   std::vector<Ring::Action> actions;
   ring_->handle(std::move(event), actions);
-  for (Ring::Action& action : actions) {
-    std::visit([&](auto& value) { perform(value, out); }, action);
-  }
+  const base::Overloaded perform{
+      [&](Ring::SendToSuccessor& send) {
+        out.emplace_back(Send{ring_->successor(), std::move(send.message)});
+      },
+      [&](Ring::Reduced& reduced) { out.emplace_back(averaged(std::move(reduced.mean))); },
+      [&](const Ring::TellPredecessor& told) { tell(ring_->predecessor(), told.position, out); },
+      [&](Ring::Failed& failed) { out.emplace_back(Failed{std::move(failed.error)}); }};
+  for (Ring::Action& action : actions) std::visit(perform, action);
 }
 
 void Member::tell(const PeerId& peer, const Ring::Position& position, Actions& out) const {
   out.emplace_back(Send{peer, wire::ReduceReceived{options_.life, position.step, position.pieces}});
-}
-
-/// Starts again with each link that comes or goes.
-void Member::await_quiet(base::Time now) {
-  quiet_until_.reset();
-  const bool are_here = companions_.size() + 1 >= options_.peers;
-  if (are_here && !finished_) quiet_until_ = now + kQuiet;
 }
 
 /// A link with a neighbour in the ring may be missing for kGrace.
@@ -222,7 +193,8 @@ void Member::watch_links(base::Time now) {
 }
 
 void Member::make(Actions& out) {
-  const std::size_t here = companions_.size() + 1;
+  gathering_.stop();
+  const std::size_t here = gathering_.arrivals().size() + 1;
   if (here > options_.peers) {  // each might leave out a different one
     out.emplace_back(Failed{
         {ErrorCode::run_file,
@@ -234,16 +206,15 @@ void Member::make(Actions& out) {
   std::vector<PeerId> peers = others();
   peers.push_back(options_.self);
   ring_.emplace(std::move(peers), options_.self, options_.elements + kWishes, options_.first);
+  Gathering::Arrivals arrivals = gathering_.end();
+  for (const auto& [peer, arrival] : arrivals) companions_[peer] = {.life = arrival.life};
   out.emplace_back(Made{});
-  if (const auto& has = companions_.at(ring_->successor()).has) {
+  if (const auto& has = arrivals.at(ring_->successor()).has) {
     to_ring(Ring::SuccessorHas{*has}, out);
   }
-  std::vector<wire::Reduce> early = std::move(companions_.at(ring_->predecessor()).early);
-  for (auto& [peer, companion] : companions_) {
-    companion.early = {};
-    companion.early_bytes = 0;
+  for (wire::Reduce& message : arrivals.at(ring_->predecessor()).early) {
+    to_ring(Ring::Received{std::move(message)}, out);
   }
-  for (wire::Reduce& message : early) to_ring(Ring::Received{std::move(message)}, out);
 }
 
 /// The ring is over for this peer, unless it already was.
@@ -277,24 +248,14 @@ void Member::say_if_served(Actions& out) const {
   if (is_served()) out.emplace_back(Served{});
 }
 
-std::size_t Member::early_bytes_max() const noexcept {
-  return sizeof(float) * (options_.elements + kWishes);
-}
-
-std::size_t Member::early_messages_max() const noexcept {
-  return early_bytes_max() / (sizeof(float) * kBucketElements) + options_.peers;
-}
-
 void Member::add_bounds(base::Bounds& out) const {
-  out.add("companions in a ring", companions_.size(), membership::kReadyLinksMax);
-  for (const auto& [peer, companion] : companions_) {
-    out.add("bytes of early gradients of a neighbour", companion.early_bytes, early_bytes_max());
-    out.add("early gradients of a neighbour", companion.early.size(), early_messages_max());
-  }
+  out.add("companions in a ring", companions_.size() + gathering_.arrivals().size(),
+          membership::kReadyLinksMax);
+  gathering_.add_bounds(out);
 }
 
 void Member::add_timers(base::Time now, base::Bounds& out) const {
-  if (quiet_until_) out.add_timer("the making of a ring", *quiet_until_, now, kQuiet);
+  gathering_.add_timers(now, out);
   if (links_until_) out.add_timer("the wait for a link of the ring", *links_until_, now, kGrace);
 }
 

@@ -17,14 +17,12 @@
 #include "base/strong.hpp"
 #include "base/time.hpp"
 #include "membership/event.hpp"
+#include "ring/gathering.hpp"
 #include "ring/ring.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::ring {
 
-/// The neighbours of a ring must have been the same for this long before it is made. So a peer too
-/// many is noticed before the first step.
-inline constexpr base::Duration kQuiet = std::chrono::milliseconds(500);
 /// A link with a neighbour in a ring may be missing for this long.
 inline constexpr base::Duration kGrace = std::chrono::seconds(30);
 /// The charge against a peer that sends messages of a ring that does not exist, or not yet.
@@ -94,7 +92,7 @@ class Member {
   };
   using Action = std::variant<Made, Send, Averaged, Misbehaved, Served, Broken, Failed>;
 
-  explicit Member(const Options& options) : options_(options) {}
+  explicit Member(const Options& options);
 
   /// Takes one event and appends the actions that it causes. After Broken or Failed nothing else
   /// may come.
@@ -126,14 +124,11 @@ class Member {
   void add_timers(base::Time now, base::Bounds& out) const;
 
  private:
-  /// Another peer of the ring, or one with a link before the ring is made.
+  /// Another peer of the ring.
   struct Companion {
     bool linked = true;
     bool gone = false;                  ///< nothing more is heard of it
     std::optional<std::uint64_t> life;  ///< of its process
-    std::optional<Ring::Position> has;  ///< what it said before the ring was made here
-    std::vector<wire::Reduce> early;    ///< what it sent before
-    std::size_t early_bytes = 0;
   };
   using Actions = std::vector<Action>;
 
@@ -144,32 +139,24 @@ class Member {
   void on(Ready& event, base::Time now, Actions& out);
   void take(const base::PeerId& peer, wire::Reduce& message, Actions& out);
   void take(const base::PeerId& peer, const wire::ReduceReceived& message, Actions& out);
-  // The ring's requests.
-  void perform(Ring::SendToSuccessor& send, Actions& out);
-  void perform(Ring::Reduced& reduced, Actions& out);
-  void perform(const Ring::TellPredecessor& tell, Actions& out);
-  void perform(Ring::Failed& failed, Actions& out);
-
   void to_ring(Ring::Event event, Actions& out);
+  [[nodiscard]] Averaged averaged(std::vector<float> mean);
   void tell(const base::PeerId& peer, const Ring::Position& position, Actions& out) const;
-  void await_quiet(base::Time now);
   void watch_links(base::Time now);
   void make(Actions& out);
   void lose(const base::PeerId& peer, const std::string& what, Actions& out);
   void part_with(Companion& companion, Actions& out);
   void break_if_predecessor_is_gone(Actions& out) const;
   void say_if_served(Actions& out) const;
-  [[nodiscard]] std::size_t early_bytes_max() const noexcept;
-  [[nodiscard]] std::size_t early_messages_max() const noexcept;
 
   const Options options_;
+  Gathering gathering_;  ///< until the ring is made
   std::optional<Ring> ring_;
-  std::map<base::PeerId, Companion> companions_;
+  std::map<base::PeerId, Companion> companions_;  ///< once it is made
   bool wishes_to_save_ = false;
   bool wishes_to_leave_ = false;
   bool stops_ = false;
   bool finished_ = false;
-  std::optional<base::Time> quiet_until_;  ///< all are here: when the ring is made
   std::optional<base::Time> links_until_;  ///< how long it waits for a missing link
 };
 

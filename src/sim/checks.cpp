@@ -95,12 +95,12 @@ void Checks::second() {
   for (const auto& check : checks_) check->second();
   const auto& nodes = world_.nodes();
   for (const auto& node : nodes) {
-    if (!world_.is_up(*node)) continue;
+    if (!node->is_up()) continue;
     for (const auto& check : checks_) check->look_at(*node);
   }
   for (std::size_t i = 0; i < std::min(kTurnsEachSecond, nodes.size()); ++i) {
     const Node& node = *nodes[turn_++ % nodes.size()];
-    if (!world_.is_up(node)) continue;
+    if (!node.is_up()) continue;
     for (const auto& check : checks_) check->inspect(node);
   }
   for (const auto& check : checks_) check->second_ends();

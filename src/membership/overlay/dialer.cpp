@@ -40,68 +40,34 @@ std::vector<std::string> Dialer::addresses_of(const wire::MemberRecord& member) 
   return addresses;
 }
 
-const Dialer::Tried* Dialer::tried(const base::PeerId& peer, const std::string& address) const {
-  const auto pace = paces_.find(peer);
-  if (pace == paces_.end()) return nullptr;
-  const auto known = std::ranges::find(pace->second.tried, address, &Tried::address);
-  return known == pace->second.tried.end() ? nullptr : &*known;
-}
-
-Dialer::Tried& Dialer::note_tried(const base::PeerId& peer, const std::string& address,
-                                  base::Time now) {
-  forget_idle(now);
-  std::vector<Tried>& known = paces_[peer].tried;
-  const auto found = std::ranges::find(known, address, &Tried::address);
-  if (found != known.end()) return *found;
-  if (known.size() == kTriedMax) known.erase(known.begin());
-  tried_most_ = std::max(tried_most_, known.size() + 1);
-  return known.emplace_back(Tried{.address = address});
-}
-
-void Dialer::forget_outdated(const wire::MemberRecord& member,
-                             const std::vector<std::string>& addresses) {
-  const auto pace = paces_.find(member.id);
-  if (pace == paces_.end()) return;
-  std::erase_if(pace->second.tried,
-                [&](const Tried& one) { return std::ranges::count(addresses, one.address) == 0; });
-  if (pace->second.incarnation == member.incarnation) return;
-  for (Tried& one : pace->second.tried) one.taken_until = {};
-}
-
 bool Dialer::may_be_elsewhere(const wire::MemberRecord& member, base::Time now) const {
   return std::ranges::any_of(addresses_of(member), [&](const std::string& address) {
-    const Tried* known = tried(member.id, address);
-    return own_until(address) <= now &&
-           (known == nullptr || (known->failures == 0 && known->taken_until <= now));
+    return own_until(address) <= now && history_.failures(member.id, address) == 0 &&
+           !history_.is_taken(member.id, address, now);
   });
 }
 
-std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, Purpose purpose,
-                                        base::Time now) {
+std::optional<std::string> Dialer::dial(const wire::MemberRecord& member, base::Time now,
+                                        DialPurpose purpose) {
   if (dials_.size() >= kDialsMax || is_dialing(member.id) || SIM_RARE(dial_not_now)) {
     return std::nullopt;
   }
   std::vector<std::string> addresses = addresses_of(member);
-  forget_outdated(member, addresses);
+  history_.forget_outdated(member, addresses);
   std::erase_if(addresses, [&](const std::string& address) {
-    const Tried* known = tried(member.id, address);
-    return !usable(address, now) || (known != nullptr && known->taken_until > now);
+    return !usable(address, now) || history_.is_taken(member.id, address, now);
   });
   // Behind two routers alike, each has the address that the other one has: others may help.
-  const bool may_be_met = !member.addresses.empty() && purpose == Purpose::wanted &&
+  const bool may_be_met = !member.addresses.empty() && purpose == DialPurpose::wanted &&
                           member.reach != wire::Reachability::reachable;
   if (addresses.empty() && may_be_met && usable(name_of(member.id), now)) {
     addresses.push_back(name_of(member.id));
   }
   if (addresses.empty()) return std::nullopt;
   const auto next = std::ranges::min_element(addresses, {}, [&](const std::string& address) {
-    const Tried* known = tried(member.id, address);
-    return known == nullptr ? 0 : known->failures;
+    return history_.failures(member.id, address);
   });
-  forget_idle(now);
-  Pace& pace = paces_[member.id];
-  if (pace.not_before > now) return std::nullopt;
-  pace.incarnation = member.incarnation;
+  if (!history_.begin(member, now)) return std::nullopt;
   start(*next, member.id, purpose, now);
   return *next;
 }
@@ -123,28 +89,28 @@ std::optional<std::string> Dialer::dial_join(bool lonely, const IsKnown& is_know
       join.pace.not_before = now + jittered(kRevivalMin, rng_);
       continue;
     }
-    start(join.address, join.found, Purpose::wanted, now);
+    start(join.address, join.found, DialPurpose::wanted, now);
     return join.address;
   }
   return std::nullopt;
 }
 
 bool Dialer::dial_found(const std::string& address, base::Time now) {
-  if (dials_.size() >= kDialsMax || count(Purpose::found) >= kFoundDialsMax ||
+  if (dials_.size() >= kDialsMax || count(DialPurpose::found) >= kFoundDialsMax ||
       !usable(address, now)) {
     return false;
   }
-  start(address, std::nullopt, Purpose::found, now);
+  start(address, std::nullopt, DialPurpose::found, now);
   return true;
 }
 
-std::size_t Dialer::count(Purpose purpose) const {
+std::size_t Dialer::count(DialPurpose purpose) const {
   return static_cast<std::size_t>(std::ranges::count_if(
       dials_, [&](const auto& dial) { return dial.second.purpose == purpose; }));
 }
 
-void Dialer::start(const std::string& address, std::optional<base::PeerId> target, Purpose purpose,
-                   base::Time now) {
+void Dialer::start(const std::string& address, std::optional<base::PeerId> target,
+                   DialPurpose purpose, base::Time now) {
   dials_.insert_or_assign(
       address, Dialing{.target = target, .expires = now + kDialTimeout, .purpose = purpose});
 }
@@ -155,10 +121,10 @@ void Dialer::answered(const std::string& address, const base::PeerId& peer, base
   // Another one lives there now.
   const bool stranger = dial != dials_.end() && dial->second.target && dial->second.target != peer;
   if (stranger && !SIM_BUG(stranger_dialed_again)) {
-    back_off(*dial->second.target, true, now);
-    note_tried(*dial->second.target, address, now).taken_until = now + taken;
+    history_.back_off(*dial->second.target, true, now, rng_);
+    history_.taken(*dial->second.target, address, now + taken, now);
   }
-  if (tried(peer, address) != nullptr) note_tried(peer, address, now) = {.address = address};
+  history_.answered(peer, address, now);
   dials_.erase(address);
   for (Join& join : join_) {
     if (join.address != address) continue;
@@ -166,7 +132,6 @@ void Dialer::answered(const std::string& address, const base::PeerId& peer, base
     // It names other members where it has no place. Once linked it is no longer due.
     join.pace = {.backoff = {}, .not_before = now + jittered(kRejectedPause, rng_)};
   }
-  if (const auto pace = paces_.find(peer); pace != paces_.end()) pace->second.backoff = {};
 }
 
 bool Dialer::failed(const std::string& address, bool own, bool slow, base::Time now) {
@@ -177,38 +142,14 @@ bool Dialer::failed(const std::string& address, bool own, bool slow, base::Time 
     if (own_.size() < kOwnAddressesMax) own_.emplace(address, now + kOwnAddressMemory);
   }
   if (dial->second.target) {
-    back_off(*dial->second.target, slow, now);
-    if (!own && !dial->second.stood_still) {
-      Tried& known = note_tried(*dial->second.target, address, now);
-      known.failures = std::min(known.failures + 1, kFailuresCounted);
-    }
+    history_.back_off(*dial->second.target, slow, now, rng_);
+    if (!own && !dial->second.stood_still) history_.failed(*dial->second.target, address, now);
   }
   for (Join& join : join_) {
-    if (join.address == address) join.pace.not_before = after_back_off(join.pace, slow, now);
+    if (join.address == address) join.pace.not_before = join.pace.back_off(slow, now, rng_);
   }
   dials_.erase(dial);
   return true;
-}
-
-void Dialer::back_off(const base::PeerId& peer, bool slow, base::Time now) {
-  forget_idle(now);
-  Pace& pace = paces_[peer];
-  set_due(peer, pace, after_back_off(pace, slow, now));
-}
-
-base::Time Dialer::after_back_off(Pace& pace, bool slow, base::Time now) {
-  if (SIM_BUG(dead_dialed_often)) slow = false;
-  const base::Duration least = slow ? kRevivalMin : kBackoffMin;
-  const base::Duration most = slow ? kRevivalMax : kBackoffMax;
-  pace.backoff = SIM_RARE(back_off_long) ? most : std::clamp(2 * pace.backoff, least, most);
-  if (SIM_BUG(back_off_unbounded)) pace.backoff = 16 * most;
-  return now + jittered(SIM_RARE(back_off_none) ? base::Duration{} : pace.backoff, rng_);
-}
-
-void Dialer::set_due(const base::PeerId& peer, Pace& pace, base::Time due) {
-  by_due_.erase({pace.not_before, peer});
-  by_due_.emplace(due, peer);
-  pace.not_before = due;
 }
 
 std::vector<std::string> Dialer::overdue(base::Time now) const {
@@ -232,15 +173,11 @@ bool Dialer::stood_still(const std::string& address) const {
 }
 
 void Dialer::postpone(const base::PeerId& peer, base::Duration pause, base::Time now) {
-  forget_idle(now);
-  Pace& pace = paces_[peer];
-  set_due(peer, pace, std::max(pace.not_before, now + jittered(pause, rng_)));
+  history_.wait_until(peer, now + jittered(pause, rng_), now);
 }
 
 void Dialer::block_for(const base::PeerId& peer, base::Duration pause, base::Time now) {
-  forget_idle(now);
-  Pace& pace = paces_[peer];
-  set_due(peer, pace, std::max(pace.not_before, now + pause));
+  history_.wait_until(peer, now + pause, now);
   for (Join& join : join_) {
     if (join.found == peer) join.pace.not_before = std::max(join.pace.not_before, now + pause);
   }
@@ -254,13 +191,6 @@ void Dialer::forget_found(const base::PeerId& peer, base::Time now) {
   }
 }
 
-void Dialer::hurry(const base::PeerId& peer, base::Time now) {
-  const auto pace = paces_.find(peer);
-  if (pace == paces_.end()) return;
-  pace->second.backoff = {};
-  set_due(peer, pace->second, now);
-}
-
 std::optional<base::PeerId> Dialer::target(const std::string& address) const {
   const auto dial = dials_.find(address);
   return dial == dials_.end() ? std::nullopt : dial->second.target;
@@ -269,11 +199,6 @@ std::optional<base::PeerId> Dialer::target(const std::string& address) const {
 bool Dialer::is_dialing(const base::PeerId& peer) const {
   return std::any_of(dials_.begin(), dials_.end(),
                      [&](const auto& dial) { return dial.second.target == peer; });
-}
-
-base::Time Dialer::due(const base::PeerId& peer) const {
-  const auto pace = paces_.find(peer);
-  return pace == paces_.end() ? base::Time{} : pace->second.not_before;
 }
 
 std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
@@ -289,13 +214,11 @@ std::optional<base::Time> Dialer::next_due(bool lonely, base::Time now) const {
 
 void Dialer::add_bounds(base::Bounds& out) const {
   out.add("dials under way", dials_.size(), kDialsMax);
-  out.add("dials at addresses that were heard", count(Purpose::found), kFoundDialsMax);
-  out.add("dials of dead members", revivals(), kRevivalsMax);
-  out.add("members to be dialed", paces_.size(), kMembersMax);
-  out.add("times of dials", by_due_.size(), paces_.size());
+  out.add("dials at addresses that were heard", count(DialPurpose::found), kFoundDialsMax);
+  out.add("dials of dead members", count(DialPurpose::revival), kRevivalsMax);
   out.add("configured addresses", join_.size(), kJoinMax);
-  out.add("addresses that were tried of a member", tried_most_, kTriedMax);
   out.add("own addresses", own_.size(), kOwnAddressesMax);
+  history_.add_bounds(out);
 }
 
 void Dialer::add_timers(base::Time now, base::Bounds& out) const {
@@ -305,22 +228,7 @@ void Dialer::add_timers(base::Time now, base::Bounds& out) const {
   for (const Join& join : join_) {
     out.add_timer("the dial of a configured address", join.pace.not_before, now, kRevivalMax);
   }
-  if (!by_due_.empty()) {
-    out.add_timer("the dial of a member", by_due_.rbegin()->first, now, kRevivalMax);
-  }
-}
-
-// The table of paces follows the members that are dialed; with as many as the member table may
-// hold, those that wait for nothing are dropped.
-void Dialer::forget_idle(base::Time now) {
-  if (paces_.size() < kMembersMax) return;
-  const auto forget = [&](const auto& entry) {
-    by_due_.erase({entry.second.not_before, entry.first});
-    return true;
-  };
-  std::erase_if(paces_,
-                [&](const auto& entry) { return entry.second.not_before <= now && forget(entry); });
-  if (paces_.size() >= kMembersMax && forget(*paces_.begin())) paces_.erase(paces_.begin());
+  history_.add_timers(now, out);
 }
 
 }  // namespace starling::membership

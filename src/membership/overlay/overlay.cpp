@@ -161,7 +161,7 @@ void Overlay::on(const LinkLost& event, base::Time now, OverlayOutbox& out) {
   const bool broke = event.reason == LossReason::reset || event.reason == LossReason::relay;
   if (neighbour && broke && !SIM_RARE(reset_unnoticed)) {
     standings_.add(Standing::wanted_back, peer, now + kReconnectFirst);
-    if (!SIM_RARE(wait_before_redial)) dialer.hurry(peer, now);
+    if (!SIM_RARE(wait_before_redial)) dialer.history().hurry(peer, now);
     // Both ends want it back: one of them waits a little, so that they do not meet half-way.
     if (table_.self_id() > peer) dialer.postpone(peer, 3 * kBackoffMin, now);
     // Where the relay went, the other end may be as well as before.
@@ -221,7 +221,7 @@ void Overlay::on(const EndLink& event, base::Time now, OverlayOutbox& out) {
 }
 
 void Overlay::on(const MemberBack& event, base::Time now, OverlayOutbox&) {
-  seeker_.dialer().hurry(event.peer, now);
+  seeker_.dialer().history().hurry(event.peer, now);
 }
 
 void Overlay::on(const MemberGone& event, base::Time now, OverlayOutbox&) {

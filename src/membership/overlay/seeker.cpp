@@ -31,12 +31,14 @@ void Seeker::seek(base::Time now, OverlayOutbox& out) {
   const bool lonely = is_lonely();
   if (lonely && dialer_.join_due(lonely, now)) dial_joins(now, out);
   const std::size_t wanted = now < pace_.dial_after() ? 0 : places_.wanted(now);
-  if (wanted > dialer_.dialing()) seek_members(true, wanted - dialer_.dialing(), now, out);
+  const std::size_t dialing = dialer_.count(DialPurpose::wanted);
+  if (wanted > dialing) seek_members(true, wanted - dialing, now, out);
   if (places_.wants_relays()) seek_relays(now, out);
   // Of the addresses that were given or saved some may be of long ago, and each of those keeps a
   // dial for as long as it may take: members come first.
   if (!lonely && dialer_.join_due(lonely, now)) dial_joins(now, out);
-  if (!table_.dead().empty() && dialer_.revivals() < kRevivalsMax && !SIM_BUG(dead_not_retried)) {
+  if (!table_.dead().empty() && dialer_.count(DialPurpose::revival) < kRevivalsMax &&
+      !SIM_BUG(dead_not_retried)) {
     seek_members(false, 1, now, out);
   }
   if (now >= probe_at_) probe(now, out);
@@ -52,7 +54,7 @@ void Seeker::seek_relays(base::Time now, OverlayOutbox& out) {
   for (const base::PeerId& id : all) {
     if (sought >= kRelaysSought) return;
     const wire::MemberRecord& record = *table_.find(id);
-    if (dialer_.due(id) > now || !is_wanted(record, true)) continue;
+    if (dialer_.history().due(id) > now || !is_wanted(record, true)) continue;
     if (const auto address = dialer_.dial(record, now)) {
       dial(*address, out);
       ++sought;
@@ -80,7 +82,7 @@ void Seeker::dial_joins(base::Time now, OverlayOutbox& out) {
     }
     return holder.has_value();
   };
-  while (dialer_.dialing() < std::max<std::size_t>(places_.wanted(now), 1)) {
+  while (dialer_.count(DialPurpose::wanted) < std::max<std::size_t>(places_.wanted(now), 1)) {
     const auto address = dialer_.dial_join(lonely, is_known, now);
     if (!address) break;
     dial(*address, out);
@@ -114,7 +116,7 @@ void Seeker::seek_members(bool alive, std::size_t wanted, base::Time now, Overla
   } else {
     for (const base::PeerId& id : table_.dead()) {
       const wire::MemberRecord& record = *table_.find(id);
-      if (dialer_.due(id) <= now && is_wanted(record, false)) due.push_back(&record);
+      if (dialer_.history().due(id) <= now && is_wanted(record, false)) due.push_back(&record);
     }
   }
   base::shuffle(due, rng_);
@@ -145,7 +147,8 @@ void Seeker::seek_members(bool alive, std::size_t wanted, base::Time now, Overla
       dialer_.postpone(record->id, kRevivalMax, now);
       continue;
     }
-    if (const auto address = alive ? dialer_.dial(*record, now) : dialer_.revive(*record, now)) {
+    const DialPurpose purpose = alive ? DialPurpose::wanted : DialPurpose::revival;
+    if (const auto address = dialer_.dial(*record, now, purpose)) {
       dial(*address, out);
       --wanted;
     }
@@ -160,7 +163,7 @@ bool Seeker::is_wanted(const wire::MemberRecord& record, bool alive) const {
 }
 
 bool Seeker::is_due(const wire::MemberRecord& record, base::Time now) const {
-  return record.has_replica && dialer_.due(record.id) <= now && is_wanted(record, true);
+  return record.has_replica && dialer_.history().due(record.id) <= now && is_wanted(record, true);
 }
 
 void Seeker::dial(std::string address, OverlayOutbox& out) const {
@@ -176,7 +179,7 @@ base::Time Seeker::next_due(base::Time now, base::Time latest) const {
   const bool seeks = places_.wanted(now) > 0;
   const bool seeks_relays = places_.wants_relays();
   if (seeks && pace_.dial_after() > now) next = std::min(next, pace_.dial_after());
-  for (const auto& [due, id] : dialer_.waiting(now)) {
+  for (const auto& [due, id] : dialer_.history().waiting(now)) {
     if (due >= next) break;
     const wire::MemberRecord* record = table_.find(id);
     if (record == nullptr) continue;
@@ -243,7 +246,7 @@ void Seeker::end_overdue(base::Time now, OverlayOutbox& out) {
 }
 
 bool Seeker::has_others(base::Time now) const {
-  return dialer_.dialing() > 0 || links_.count(Role::requested) > 0 ||
+  return dialer_.count(DialPurpose::wanted) > 0 || links_.count(Role::requested) > 0 ||
          std::ranges::any_of(table_.members(),
                              [&](const auto& entry) { return is_due(entry.second.record, now); });
 }

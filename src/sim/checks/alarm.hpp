@@ -21,7 +21,7 @@ class Alarm {
     if (!failure_.empty()) return;
     failure_ = fmt::format(text, std::forward<Args>(args)...);
     raised_at_ = world_.seconds();
-    world_.trace("FAILED: " + failure_);
+    world_.trace().line("FAILED: " + failure_);
     world_.stop();
   }
   /// The invariant that broke; empty: none did.

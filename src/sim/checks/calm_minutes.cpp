@@ -58,7 +58,7 @@ void CalmMinutes::second_ends() {
   for (const auto& node : world_.nodes()) {
     if (noted_.empty()) break;
     const Noted& then = noted_[node->number];
-    if (!trains(world_, *node) || then.life != node->life) continue;
+    if (!trains(*node) || then.life != node->life) continue;
     stages_.check_goes_on(*node);
     if (!slow_) check_exchanges(*node, then);
     if (!waits_for_ring(world_, *node)) check_saves(*node, then);
@@ -70,7 +70,7 @@ void CalmMinutes::begin() {
   since_ = world_.seconds();
   noted_.assign(world_.nodes().size(), {});
   for (const auto& node : world_.nodes()) {
-    if (!world_.is_up(*node)) continue;
+    if (!node->is_up()) continue;
     noted_[node->number] = {.life = node->life,
                             .step = node->worker->step().value,
                             .links = node->worker->ledger().links()};

@@ -55,7 +55,7 @@ void Exchanges::touched(Node& node) {
 
 const Node* Exchanges::find_up(const base::PeerId& peer) {
   const Node& node = *world_.nodes()[subjects_[subjects_.number_of(peer)].node];
-  return world_.is_up(node) && node.id == peer ? &node : nullptr;
+  return node.is_up() && node.id == peer ? &node : nullptr;
 }
 
 void Exchanges::check_mirrors(const Node& node, const base::PeerId& peer) {

@@ -12,7 +12,7 @@ class MembershipCost final : public Check {
 
   void second() override {
     for (const auto& node : world_.nodes()) {
-      if (!world_.is_up(*node) || node->is_twin()) continue;
+      if (!node->is_up() || node->is_twin()) continue;
       rates_.told(node->number, world_.started(*node), node->membership_bytes, world_.seconds());
     }
   }

@@ -16,7 +16,7 @@ bool holds(const World& world, const Node& node, const Node& other) {
 
 /// The path of the link between the two, if they are neighbours.
 std::optional<LinkPath> path_between(const World& world, const Node& a, const Node& b) {
-  if (!world.is_up(a) || !world.is_up(b)) return std::nullopt;
+  if (!a.is_up() || !b.is_up()) return std::nullopt;
   if (!holds(world, a, b) || !holds(world, b, a)) return std::nullopt;
   return world.link_path(a, b);
 }
@@ -34,7 +34,7 @@ class Pairs final : public Check {
     if (since < 0) return;
     std::vector<std::uint32_t> running;
     for (const auto& node : world_.nodes()) {
-      if (!node->is_twin() && trains(world_, *node)) running.push_back(node->number);
+      if (!node->is_twin() && trains(*node)) running.push_back(node->number);
     }
     times_.look(since, running, [&](std::uint32_t a, std::uint32_t b) {
       return path_between(world_, *world_.nodes()[a], *world_.nodes()[b]);

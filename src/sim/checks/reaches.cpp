@@ -36,8 +36,7 @@ void Reaches::dialed(const Node& node, const peer::Dial& dial, bool /*answers*/)
 }
 
 void Reaches::relays(const Node& relay) {
-  const reach::Config& config =
-      world_.is_relay(relay) ? reach::kRelayConfig : world_.task().config.relay;
+  const reach::Config& config = relay.relay ? reach::kRelayConfig : world_.task().config.relay;
   const std::size_t most = config.circuits;
   if (world_.relayed(relay) > most) {
     alarm_.raise("peer-{} relays {} circuits, and takes {}", relay.peer, world_.relayed(relay),

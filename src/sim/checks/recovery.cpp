@@ -80,7 +80,7 @@ void check_replicas(const World& world, Alarm& alarm) {
 void check_shards(const World& world, Alarm& alarm) {
   std::map<std::uint32_t, std::size_t> owners;
   for (const auto& node : world.nodes()) {
-    if (!trains(world, *node)) continue;
+    if (!trains(*node)) continue;
     for (const std::uint32_t shard : node->worker->shards()) ++owners[shard];
   }
   const std::size_t shards = world.task().shards->count();
@@ -191,7 +191,7 @@ void Recovery::check_end() {
   const double past = world_.seconds() - calm_.times().last;
   if (past < kRecoverySeconds || !any_up(world_)) return;
   for (const auto& node : world_.nodes()) {
-    if (world_.is_up(*node)) stages_.check_goes_on(*node);
+    if (node->is_up()) stages_.check_goes_on(*node);
   }
   if (stages_.ring_is_over() || stages_.ending()) return;
   if (!tables_.one_view() && world_.seconds() > agreed_at_ + kMomentSeconds) {
@@ -201,7 +201,7 @@ void Recovery::check_end() {
     alarm_.raise("{:.0f} s after the last fault the overlay is split", past);
   }
   for (const auto& node : world_.nodes()) {
-    if (world_.is_up(*node)) check_queues(world_, *node, alarm_);
+    if (node->is_up()) check_queues(world_, *node, alarm_);
   }
   check_shards(world_, alarm_);
   check_replicas(world_, alarm_);

@@ -62,7 +62,7 @@ void Stages::check_settling(const Node& node, double since) {
 }
 
 void Stages::finished(const Node& node) {
-  if (node.is_twin() || world_.is_relay(node)) return;
+  if (node.is_twin() || node.relay) return;
   last_end_ = world_.seconds();
   if (node.finished->reason == peer::EndReason::done && first_done_ < 0) first_done_ = last_end_;
   if (node.finished->reason != peer::EndReason::failed) return;
@@ -100,7 +100,7 @@ void Stages::second_ends() {
   if (passed <= base::seconds(world_.task().config.exchange.settle_timeout) + kOthersSeconds)
     return;
   for (const auto& node : world_.nodes()) {
-    if (!trains(world_, *node) || waits_for_ring(world_, *node)) continue;
+    if (!trains(*node) || waits_for_ring(world_, *node)) continue;
     alarm_.raise("peer-{} still runs {:.0f} s after the first was done", node->peer, passed);
   }
 }
@@ -124,8 +124,8 @@ void Stages::check_goes_on(const Node& node) {
 bool Stages::ending() const {
   if (last_end_ >= 0 && world_.seconds() - last_end_ < kFarewellSeconds) return true;
   return std::ranges::any_of(world_.nodes(), [&](const auto& node) {
-    return world_.is_up(*node) && (node->core->phase() == peer::Phase::settling ||
-                                   node->core->phase() == peer::Phase::finishing);
+    return node->is_up() && (node->core->phase() == peer::Phase::settling ||
+                             node->core->phase() == peer::Phase::finishing);
   });
 }
 
@@ -135,7 +135,7 @@ bool Stages::ring_is_over() const {
   if (!exchange::uses_ring(world_.task().config.exchange.mode)) return false;
   // Peers that could have noticed a death may have died before they did.
   return failed_ > 0 || std::ranges::any_of(world_.nodes(), [&](const auto& node) {
-           return !world_.is_up(*node) && !node->finished;
+           return !node->is_up() && !node->finished;
          });
 }
 

@@ -47,7 +47,7 @@ void Steps::finish() {
 bool Steps::close_gap(const Node& node) {
   const double speed = world_.plan().peers[node.peer].speed;
   std::optional<base::Time>& last = last_[node.number];
-  if (!last || node.speed != speed || node.rate != 1) return false;
+  if (!last || node.speed != speed || node.clock.rate() != 1) return false;
   const double gap = base::seconds(world_.now() - *last);
   last.reset();
   pace_.gap(gap, speed * 1000 / world_.plan().scenario.sim.step_ms);

@@ -12,11 +12,11 @@
 namespace starling::sim {
 namespace {
 
-bool runs(const World& world, const Node& node) { return trains(world, node) && !node.is_twin(); }
+bool runs(const Node& node) { return trains(node) && !node.is_twin(); }
 
 std::size_t count_trainers(const World& world) {
   return static_cast<std::size_t>(
-      std::ranges::count_if(world.nodes(), [&](const auto& node) { return runs(world, *node); }));
+      std::ranges::count_if(world.nodes(), [&](const auto& node) { return runs(*node); }));
 }
 
 /// Only those with a replica.
@@ -31,23 +31,21 @@ std::vector<membership::NeighbourInfo> neighbours_of(const World& world, const N
 
 }  // namespace
 
-bool trains(const World& world, const Node& node) {
-  return world.is_up(node) && !world.is_relay(node);
-}
+bool trains(const Node& node) { return node.is_up() && !node.relay; }
 
 std::size_t count_running(const World& world) {
   return static_cast<std::size_t>(std::ranges::count_if(
-      world.nodes(), [&](const auto& node) { return world.is_up(*node) && !node->is_twin(); }));
+      world.nodes(), [&](const auto& node) { return node->is_up() && !node->is_twin(); }));
 }
 
 bool any_up(const World& world) {
-  return std::ranges::any_of(world.nodes(), [&](const auto& node) { return trains(world, *node); });
+  return std::ranges::any_of(world.nodes(), [&](const auto& node) { return trains(*node); });
 }
 
 bool connected(const World& world) {
   std::map<base::PeerId, const Node*> running;
   for (const auto& node : world.nodes()) {
-    if (trains(world, *node)) running.emplace(node->id, node.get());
+    if (trains(*node)) running.emplace(node->id, node.get());
   }
   if (running.empty()) return false;
   std::set<base::PeerId> seen{running.begin()->first};
@@ -67,13 +65,13 @@ bool connected(const World& world) {
 bool lacks_hub(const World& world) {
   const std::string& hub = world.task().config.membership.hub;
   return !hub.empty() && std::ranges::none_of(world.nodes(), [&](const auto& node) {
-    return runs(world, *node) && world.plan().peers[node->peer].name == hub;
+    return runs(*node) && world.plan().peers[node->peer].name == hub;
   });
 }
 
 bool all_linked(const World& world) {
   return std::ranges::all_of(world.nodes(), [&](const auto& node) {
-    return !trains(world, *node) || node->core->exchange().open_links() > 0;
+    return !trains(*node) || node->core->exchange().open_links() > 0;
   });
 }
 
@@ -84,14 +82,14 @@ bool views_full(const World& world) {
   if (running == 0) return false;
   const std::size_t wanted = std::min<std::size_t>(config.degree, running - 1);
   return std::ranges::all_of(world.nodes(), [&](const auto& node) {
-    return !runs(world, *node) || neighbours_of(world, *node).size() >= wanted;
+    return !runs(*node) || neighbours_of(world, *node).size() >= wanted;
   });
 }
 
 std::optional<double> overlay_gap(const World& world) {
   std::map<base::PeerId, std::uint32_t> running;
   for (const auto& node : world.nodes()) {
-    if (runs(world, *node)) {
+    if (runs(*node)) {
       running.emplace(node->id, static_cast<std::uint32_t>(running.size()));
     }
   }
@@ -99,7 +97,7 @@ std::optional<double> overlay_gap(const World& world) {
   std::set<Edge> told;
   for (const auto& node : world.nodes()) {
     const auto own = running.find(node->id);
-    if (!trains(world, *node) || own == running.end()) continue;
+    if (!trains(*node) || own == running.end()) continue;
     for (const auto& neighbour : neighbours_of(world, *node)) {
       const auto other = running.find(neighbour.peer);
       if (other != running.end()) told.emplace(own->second, other->second);

@@ -11,7 +11,7 @@ namespace starling::sim {
 /// Number of peers that run, without twins.
 [[nodiscard]] std::size_t count_running(const World& world);
 /// Whether it runs and has a replica; the functions below consider only such peers.
-[[nodiscard]] bool trains(const World& world, const Node& node);
+[[nodiscard]] bool trains(const Node& node);
 [[nodiscard]] bool any_up(const World& world);
 /// Whether links connect any two that run, over others if needed; false if none runs.
 [[nodiscard]] bool connected(const World& world);

@@ -102,9 +102,9 @@ void Tables::look_at(const Node& node) {
 
 void Tables::changed(const Node& node, std::uint32_t subject, bool alive) {
   const double now = world_.seconds();
-  if (world_.tracing()) {
-    world_.trace(fmt::format("peer-{}   holds peer-{} {}", node.number, subjects_[subject].node,
-                             alive ? "alive" : "dead"));
+  if (world_.trace().is_read()) {
+    world_.trace().line(fmt::format("peer-{}   holds peer-{} {}", node.number,
+                                    subjects_[subject].node, alive ? "alive" : "dead"));
   }
   const bool first = changes_.meets(node.number, subject);
   // A peer's first appearance is not a change, and views of a peer in a fault do not count.
@@ -152,7 +152,7 @@ bool Tables::one_view() const {
   const std::size_t running = count_running(world_);
   if (running == 0) return false;
   for (const auto& node : world_.nodes()) {
-    if (!world_.is_up(*node) || node->is_twin()) continue;
+    if (!node->is_up() || node->is_twin()) continue;
     const View& view = views_[node->number];
     std::size_t held = 0;
     for (std::uint32_t i = 0; i < view.alive.size(); ++i) {
@@ -168,7 +168,7 @@ bool Tables::one_view() const {
 std::size_t Tables::faulty_held() const {
   std::size_t most = 0;
   for (const auto& node : world_.nodes()) {
-    if (!world_.is_up(*node) || calm_.disturbed(node->peer)) continue;
+    if (!node->is_up() || calm_.disturbed(node->peer)) continue;
     const View& view = views_[node->number];
     std::size_t held = 0;
     for (std::uint32_t i = 0; i < view.alive.size(); ++i) {

@@ -11,7 +11,7 @@
 
 #include "sim/judge/disturbances.hpp"
 #include "sim/language/plan.hpp"
-#include "sim/paths.hpp"
+#include "sim/network/paths.hpp"
 
 namespace starling::sim {
 

@@ -131,7 +131,7 @@ struct Line {
   double rate_mbit = 0;  ///< each way
 };
 
-/// The device between a peer and the network; see sim/nat.hpp.
+/// The device between a peer and the network; see sim/network/nat.hpp.
 enum class NatKind : std::uint8_t { open, moderate, strict, cgnat, firewall };
 
 /// In addition to IPv4, or instead of it.

@@ -50,29 +50,27 @@ std::size_t Swarm::add(Duration step_time, bool has_state) {
                         .has_state = has_state};
   peers_.push_back(std::make_unique<Peer>(i, options, initial_, rng_.fork()));
   peers_.back()->step_time = step_time;
-  later(now_ + step_time, [this, i] { boundary(i); });
+  network_.after(step_time, [this, i] { boundary(i); });
   return i;
 }
 
 void Swarm::connect(std::size_t a, std::size_t b, Duration delay) {
-  Wire& wire = wires_[key(a, b)];
-  ++wire.generation;
-  wire.up = true;
-  wire.delay = delay;
-  wire.last[0] = wire.last[1] = now_;
-  const std::uint64_t generation = wire.generation;
+  if (const auto former = place_of(a, b)) {
+    for (const auto& end : {*former, former->across()}) network_.close(end);
+  }
+  const std::size_t connection = network_.connect(a, b);
+  for (const auto& pair : {std::pair(a, b), std::pair(b, a)}) wires_[pair] = {connection, delay};
   // The end that asked learns of it last; the other end's first LinkOpen may overtake nothing.
   give(a, NeighbourUp{id_of(b)});
-  later(now_, [this, a, b, generation] {
-    if (wires_[key(a, b)].generation == generation) give(b, NeighbourUp{id_of(a)});
+  network_.after({}, [this, a, b, connection] {
+    if (network_.end({connection, 1}).open) give(b, NeighbourUp{id_of(a)});
   });
 }
 
 void Swarm::cut(std::size_t a, std::size_t b, bool for_good) {
-  Wire& wire = wires_[key(a, b)];
-  if (!wire.up) return;
-  wire.up = false;
-  ++wire.generation;
+  const auto place = place_of(a, b);
+  if (!place) return;
+  for (const auto& end : {*place, place->across()}) network_.close(end);
   give(a, NeighbourDown{id_of(b), for_good});
   give(b, NeighbourDown{id_of(a), for_good});
 }
@@ -93,16 +91,7 @@ void Swarm::set_progress(double progress) {
   }
 }
 
-void Swarm::run_for(Duration duration) {
-  const Time end = now_ + duration;
-  while (!events_.empty() && events_.begin()->first <= end) {
-    now_ = std::max(now_, events_.begin()->first);
-    const auto what = std::move(events_.begin()->second);
-    events_.erase(events_.begin());
-    what();
-  }
-  now_ = end;
-}
+void Swarm::run_for(Duration duration) { network_.run_until(now() + duration); }
 
 void Swarm::at_step(std::function<void(std::size_t, std::span<float>)> local_update) {
   local_update_ = std::move(local_update);
@@ -156,15 +145,17 @@ double Swarm::ledger_error() const {
   return most;
 }
 
-std::pair<std::size_t, std::size_t> Swarm::key(std::size_t a, std::size_t b) {
-  return {std::min(a, b), std::max(a, b)};
+std::optional<Swarm::Network::Place> Swarm::place_of(std::size_t from, std::size_t to) const {
+  const auto wire = wires_.find({from, to});
+  if (wire == wires_.end()) return std::nullopt;
+  const std::size_t connection = wire->second.connection;
+  const Network::Place place{connection, network_.end({connection, 0}).peer == from ? 0 : 1};
+  return network_.end(place).open ? std::optional(place) : std::nullopt;
 }
-
-void Swarm::later(Time at, std::function<void()> what) { events_.emplace(at, std::move(what)); }
 
 void Swarm::give(std::size_t i, Event event) {
   Outbox out;
-  peer(i).core.handle(std::move(event), now_, out);
+  peer(i).core.handle(std::move(event), now(), out);
   act(i, out);
 }
 
@@ -187,13 +178,13 @@ void Swarm::act(std::size_t i, Outbox& out) {
   }
   // One wake-up for each deadline that is seen is enough: expire() may come at any time.
   if (const auto deadline = peer(i).core.next_deadline()) {
-    later(std::max(*deadline, now_), [this, i] {
+    network_.at(std::max(*deadline, now()), [this, i] {
       const auto due = peer(i).core.next_deadline();
-      if (!due || *due > now_) return;
+      if (!due || *due > now()) return;
       Outbox more;
-      peer(i).core.expire(now_, more);
+      peer(i).core.expire(now(), more);
       const auto next = peer(i).core.next_deadline();
-      if (next && *next <= now_) broken_rules_.push_back(fmt::format("{} has not expired", i));
+      if (next && *next <= now()) broken_rules_.push_back(fmt::format("{} has not expired", i));
       act(i, more);
     });
   }
@@ -214,15 +205,14 @@ void Swarm::hand_over(std::size_t i, Job job) {
 
 void Swarm::send(std::size_t from, const Send& action) {
   const std::size_t to = number_of(action.peer);
-  Wire& wire = wires_[key(from, to)];
-  if (!wire.up) return;
+  const auto place = place_of(from, to);
+  if (!place) return;
   wire::Message message = action.message;
   if (tamper && !tamper(from, to, message)) return;
-  Time& last = wire.last[from < to ? 0 : 1];
-  const auto spread = static_cast<double>(wire.delay.count()) * rng_.uniform();
-  last = std::max(last, now_ + wire.delay + Duration(static_cast<Duration::rep>(spread)));
-  later(last, [this, from, to, generation = wire.generation, message = std::move(message)] {
-    if (wires_[key(from, to)].generation != generation) return;
+  const Duration delay = wires_.at({from, to}).delay;
+  const auto spread = static_cast<double>(delay.count()) * rng_.uniform();
+  const Duration takes = delay + Duration(static_cast<Duration::rep>(spread));
+  network_.carry(*place, takes, [this, from, to, message = std::move(message)] {
     Received event{.peer = id_of(from), .message = {}};
     if (const auto* open = std::get_if<wire::LinkOpen>(&message)) {
       event.message = *open;
@@ -253,7 +243,7 @@ void Swarm::boundary(std::size_t i) {
   run_due(i);
   const double jitter = 0.75 + 0.5 * rng_.uniform();
   const double wait = static_cast<double>(self.step_time.count()) * jitter;
-  later(now_ + Duration(static_cast<Duration::rep>(wait)), [this, i] { boundary(i); });
+  network_.after(Duration(static_cast<Duration::rep>(wait)), [this, i] { boundary(i); });
 }
 
 void Swarm::run_due(std::size_t i) {
@@ -296,8 +286,9 @@ void Swarm::run_due(std::size_t i) {
   }
   // The loop thread hears of it a little later, in order.
   for (Outcome& outcome : outcomes) {
-    self.last_outcome = std::max(self.last_outcome, now_ + microseconds(rng_.below(2000)));
-    later(self.last_outcome, [this, i, event = event_of(std::move(outcome))] { give(i, event); });
+    self.last_outcome = std::max(self.last_outcome, now() + microseconds(rng_.below(2000)));
+    network_.at(self.last_outcome,
+                [this, i, event = event_of(std::move(outcome))] { give(i, event); });
   }
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "exchange/core.hpp"
 #include "exchange/job_queue.hpp"
 #include "exchange/replica.hpp"
+#include "tests/unit/network.hpp"
 
 namespace starling::exchange::test {
 
@@ -74,25 +76,24 @@ class Swarm {
   [[nodiscard]] const std::vector<std::string>& broken_rules() const { return broken_rules_; }
   [[nodiscard]] std::uint64_t compared() const { return compared_; }
   [[nodiscard]] std::uint64_t commits() const { return commits_; }
-  [[nodiscard]] base::Time now() const { return now_; }
+  [[nodiscard]] base::Time now() const { return network_.now(); }
 
   /// Changes a message on its way, or drops it (false).
   std::function<bool(std::size_t from, std::size_t to, wire::Message&)> tamper;
 
  private:
+  using Network = starling::testing::Network;
   struct Wire {
-    std::uint64_t generation = 0;
-    bool up = false;
+    std::size_t connection = 0;
     base::Duration delay{};
-    base::Time last[2]{};  // arrival of the last message either way
   };
   struct End {
     std::uint64_t opened = 0;
     std::uint64_t committed = 0;
   };
 
-  static std::pair<std::size_t, std::size_t> key(std::size_t a, std::size_t b);
-  void later(base::Time at, std::function<void()> what);
+  /// Where the first of the two sends to the other; nothing: they are not linked.
+  [[nodiscard]] std::optional<Network::Place> place_of(std::size_t from, std::size_t to) const;
   void give(std::size_t i, Event event);
   void act(std::size_t i, Outbox& out);
   void hand_over(std::size_t i, Job job);
@@ -107,10 +108,9 @@ class Swarm {
   base::Rng rng_;
   std::vector<float> initial_;
   std::vector<std::unique_ptr<Peer>> peers_;
-  std::map<std::pair<std::size_t, std::size_t>, Wire> wires_;
-  std::map<std::pair<std::size_t, std::size_t>, End> ends_;  // by (peer, other)
-  std::multimap<base::Time, std::function<void()>> events_;  // equal times: in order of insertion
-  base::Time now_{};
+  std::map<std::pair<std::size_t, std::size_t>, Wire> wires_;  // by (from, to)
+  std::map<std::pair<std::size_t, std::size_t>, End> ends_;    // by (peer, other)
+  Network network_;
   std::function<void(std::size_t, std::span<float>)> local_update_;
   std::vector<std::string> broken_rules_;
   std::uint64_t compared_ = 0;

@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 namespace base = starling::base;
 namespace wire = starling::wire;
 using starling::membership::Dialer;
+using starling::membership::DialPurpose;
 using starling::membership::Found;
 using starling::membership::kDialsMax;
 using starling::membership::kMembersMax;
@@ -220,7 +221,7 @@ BOOST_AUTO_TEST_CASE(a_member_at_whose_address_another_answers_is_left_alone_for
   BOOST_REQUIRE(dialer.dial(old, now));
   dialer.answered("a:1", other, now);
   BOOST_TEST(!dialer.dial(old, now + 1s));
-  BOOST_TEST((dialer.due(old.id) >= now + kRevivalMin / 2));
+  BOOST_TEST((dialer.history().due(old.id) >= now + kRevivalMin / 2));
 }
 
 BOOST_AUTO_TEST_CASE(an_address_that_leads_to_another_peer_is_that_peers) {
@@ -452,18 +453,18 @@ BOOST_AUTO_TEST_CASE(dials_of_dead_members_count_apart) {
   dead.id.bytes[0] = 1;
   wire::MemberRecord alive{.addresses = {"b:1"}};
   alive.id.bytes[0] = 2;
-  BOOST_REQUIRE(dialer.revive(dead, now));
-  BOOST_TEST(dialer.dialing() == 0U);
-  BOOST_TEST(dialer.revivals() == 1U);
+  BOOST_REQUIRE(dialer.dial(dead, now, DialPurpose::revival));
+  BOOST_TEST(dialer.count(DialPurpose::wanted) == 0U);
+  BOOST_TEST(dialer.count(DialPurpose::revival) == 1U);
   BOOST_REQUIRE(dialer.dial(alive, now));
-  BOOST_TEST(dialer.dialing() == 1U);
+  BOOST_TEST(dialer.count(DialPurpose::wanted) == 1U);
   // Its record says so until its return is believed, but it is dialed as a neighbour.
   wire::MemberRecord held_back{.addresses = {"c:1"}, .state = wire::MemberState::dead};
   held_back.id.bytes[0] = 3;
   BOOST_REQUIRE(dialer.dial(held_back, now));
-  BOOST_TEST(dialer.dialing() == 2U);
+  BOOST_TEST(dialer.count(DialPurpose::wanted) == 2U);
   BOOST_REQUIRE(dialer.failed("a:1", false, true, now));
-  BOOST_TEST(dialer.revivals() == 0U);
+  BOOST_TEST(dialer.count(DialPurpose::revival) == 0U);
 }
 
 // Each of their dials takes as long as one may: the few on this side of a cut would be linked after

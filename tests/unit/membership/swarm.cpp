@@ -27,7 +27,7 @@ std::size_t Swarm::add(std::vector<std::string> join, base::Duration after) {
   indices_.emplace(node->id, index);
   addresses_.emplace(address_of(index), index);
   nodes_.push_back(std::move(node));
-  at(now_ + after, [this, index, join = std::move(join)] { start(index, join); });
+  network_.after(after, [this, index, join = std::move(join)] { start(index, join); });
   return index;
 }
 
@@ -44,7 +44,7 @@ void Swarm::start(std::size_t index, std::vector<std::string> join) {
   node.signer.emplace(node.id);
   node.core.emplace(config, self, *node.signer, rng_.fork());
   Outbox out;
-  node.core->expire(now_, out);
+  node.core->expire(now(), out);
   act(index, out);
   node.scheduled.reset();
   schedule(index);
@@ -56,14 +56,11 @@ void Swarm::kill(std::size_t index, bool silent) {
   ++node.life;
   node.paused = false;
   node.backlog.clear();
-  const auto links = node.connections;
-  for (const auto& [link, connection] : links) {
-    const int side = side_of(connection, index, link);
-    connections_[connection].ends[side].open = false;
+  for (const auto& [link, place] : network_.links(index)) {
+    network_.close(place);
     if (silent) continue;
-    carry(connection, side, [this, c = connection, side] { lose(c, 1 - side, LossReason::reset); });
+    carry(place, [this, other = place.across()] { lose(other, LossReason::reset); });
   }
-  node.connections.clear();
   node.relations.clear();
   node.neighbours.clear();
 }
@@ -82,9 +79,9 @@ void Swarm::resume(std::size_t index) {
   backlog.swap(node.backlog);
   for (const Event& event : backlog) deliver(index, event);
   node.scheduled.reset();
-  if (const auto due = node.core->next_deadline(); due && *due <= now_) {
+  if (const auto due = node.core->next_deadline(); due && *due <= now()) {
     Outbox out;
-    node.core->expire(now_, out);
+    node.core->expire(now(), out);
     act(index, out);
   }
   schedule(index);
@@ -96,36 +93,33 @@ void Swarm::partition(const std::vector<int>& groups) {
 }
 
 void Swarm::reset_links(std::size_t a, std::size_t b) {
-  for (std::size_t c = 0; c < connections_.size(); ++c) {
-    const End* ends = connections_[c].ends;
-    if (std::minmax(ends[0].node, ends[1].node) != std::minmax(a, b)) continue;
-    for (const int side : {0, 1}) lose(c, side, LossReason::reset);
+  for (std::size_t c = 0; c < network_.size(); ++c) {
+    const std::size_t from = network_.end({c, 0}).peer;
+    const std::size_t to = network_.end({c, 1}).peer;
+    if (std::pair(std::min(from, to), std::max(from, to)) !=
+        std::pair(std::min(a, b), std::max(a, b))) {
+      continue;
+    }
+    for (const int side : {0, 1}) lose({c, side}, LossReason::reset);
   }
 }
 
 void Swarm::lose_links(std::size_t told, std::size_t other) {
-  const auto links = nodes_[told]->connections;
-  for (const auto& [link, c] : links) {
-    const int side = side_of(c, told, link);
-    if (connections_[c].ends[1 - side].node == other) lose(c, side, LossReason::reset);
+  for (const auto& [link, place] : network_.links(told)) {
+    if (network_.end(place.across()).peer == other) lose(place, LossReason::reset);
   }
 }
 
 void Swarm::inject(std::size_t index, const Event& event) { deliver(index, event); }
 
 void Swarm::forge(std::size_t from, std::size_t to, wire::Message message) {
-  for (const auto& [link, c] : nodes_[to]->connections) {
-    const int side = side_of(c, to, link);
-    const End& end = connections_[c].ends[side];
-    if (connections_[c].ends[1 - side].node != from || !end.ready) continue;
+  for (const auto& [link, place] : network_.links(to)) {
+    if (network_.end(place.across()).peer != from) continue;
+    if (!dialed_[place.connection].ready[place.side]) continue;
     deliver(to, Received{link, std::move(message)});
     return;
   }
   BOOST_FAIL("no link to forge on");
-}
-
-void Swarm::at(base::Time time, std::function<void()> run) {
-  tasks_.push({time, order_++, std::move(run)});
 }
 
 base::Duration Swarm::delay() {
@@ -133,16 +127,7 @@ base::Duration Swarm::delay() {
   return options_.delay_min + base::from_seconds(spread * rng_.uniform());
 }
 
-void Swarm::run_for(base::Duration duration) {
-  const base::Time end = now_ + duration;
-  while (!tasks_.empty() && tasks_.top().at <= end) {
-    now_ = std::max(now_, tasks_.top().at);
-    const auto run = tasks_.top().run;
-    tasks_.pop();
-    run();
-  }
-  now_ = end;
-}
+void Swarm::run_for(base::Duration duration) { network_.run_until(now() + duration); }
 
 // One task for the deadline that a core has now; a later call makes it void.
 void Swarm::schedule(std::size_t index) {
@@ -152,13 +137,13 @@ void Swarm::schedule(std::size_t index) {
   if (due == node.scheduled) return;
   node.scheduled = due;
   if (!due) return;
-  at(*due, [this, index, due, life = node.life] {
+  network_.at(*due, [this, index, due, life = node.life] {
     Node& late = *nodes_[index];
     if (late.life != life || !late.core || late.paused || late.scheduled != due) return;
     Outbox out;
-    late.core->expire(now_, out);
+    late.core->expire(now(), out);
     const auto again = late.core->next_deadline();
-    BOOST_REQUIRE_MESSAGE(!again || *again > now_, "a deadline that was handled is set again");
+    BOOST_REQUIRE_MESSAGE(!again || *again > now(), "a deadline that was handled is set again");
     act(index, out);
     schedule(index);
   });
@@ -198,9 +183,9 @@ void Swarm::mute(const std::vector<std::size_t>& peers) {
 }
 
 bool Swarm::run_until(base::Duration limit, const std::function<bool()>& done) {
-  const base::Time end = now_ + limit;
+  const base::Time end = now() + limit;
   while (!done()) {
-    if (now_ >= end) return false;
+    if (now() >= end) return false;
     run_for(std::chrono::milliseconds(10));
   }
   return true;
@@ -214,7 +199,7 @@ void Swarm::deliver(std::size_t index, const Event& event) {
     return;
   }
   Outbox out;
-  node.core->handle(event, now_, out);
+  node.core->handle(event, now(), out);
   act(index, out);
   schedule(index);
 }
@@ -250,7 +235,7 @@ void Swarm::dial(std::size_t index, const std::string& address) {
   if (known != addresses_.end()) target = known->second;
   const std::uint64_t life = nodes_[index]->life;
   const auto fail_after = [&](base::Duration pause) {
-    at(now_ + pause, [this, index, address, life] {
+    network_.after(pause, [this, index, address, life] {
       if (nodes_[index]->life == life) deliver(index, DialFailed{address, "nobody there", false});
     });
   };
@@ -261,64 +246,53 @@ void Swarm::dial(std::size_t index, const std::string& address) {
 
 // The dialer's Hello makes the acceptor ready, the acceptor's answer the dialer.
 void Swarm::connect(std::size_t from, std::size_t to, const std::string& address) {
-  const std::size_t c = connections_.size();
-  Connection connection;
-  connection.address = address;
-  connection.ends[0] = {.node = from, .id = {nodes_[from]->next_link++, 1}};
-  connection.ends[1] = {.node = to, .id = {nodes_[to]->next_link++, 1}};
-  connections_.push_back(connection);
-  nodes_[from]->connections.emplace(connection.ends[0].id, c);
-  nodes_[to]->connections.emplace(connection.ends[1].id, c);
-  carry(c, 0, [this, c] {
+  const std::size_t c = network_.connect(from, to);
+  dialed_.push_back({.address = address});
+  carry({c, 0}, [this, c] {
     // A stopped process answers no Hello: the dialer gives up unless it goes on in time.
-    carry(c, 1, [this, c] { make_ready(c, 0); });
-    make_ready(c, 1);
+    carry({c, 1}, [this, c] { make_ready({c, 0}); });
+    make_ready({c, 1});
   });
   const std::uint64_t life = nodes_[from]->life;
-  at(now_ + std::chrono::seconds(4), [this, c, from, address, life] {
-    End& end = connections_[c].ends[0];
-    if (end.ready || nodes_[from]->life != life) return;
-    end.open = false;
-    nodes_[from]->connections.erase(end.id);
+  network_.after(std::chrono::seconds(4), [this, c, from, address, life] {
+    if (dialed_[c].ready[0] || nodes_[from]->life != life) return;
+    network_.close({c, 0});
     deliver(from, DialFailed{address, "no answer", false});
-    carry(c, 0, [this, c] { lose(c, 1, LossReason::reset); });
+    carry({c, 0}, [this, c] { lose({c, 1}, LossReason::reset); });
   });
 }
 
-void Swarm::make_ready(std::size_t c, int side) {
-  End& end = connections_[c].ends[side];
-  const Node& other = *nodes_[connections_[c].ends[1 - side].node];
-  if (!end.open || !nodes_[end.node]->core || !other.core) return;
-  end.ready = true;
-  ++nodes_[end.node]->readies;
-  deliver(end.node, LinkReady{.link = end.id,
+void Swarm::make_ready(const Place& place) {
+  const Network::End end = network_.end(place);
+  const Node& other = *nodes_[network_.end(place.across()).peer];
+  if (!end.open || !nodes_[end.peer]->core || !other.core) return;
+  Dialed& dialed = dialed_[place.connection];
+  dialed.ready[place.side] = true;
+  ++nodes_[end.peer]->readies;
+  deliver(end.peer, LinkReady{.link = end.link,
                               .other = other.core->self(),
-                              .dialed = side == 0,
-                              .address = side == 0 ? connections_[c].address : ""});
+                              .dialed = place.side == 0,
+                              .address = place.side == 0 ? dialed.address : ""});
 }
 
-void Swarm::carry(std::size_t c, int from_side, std::function<void()> arrive) {
-  End& to = connections_[c].ends[1 - from_side];
-  const std::size_t from = connections_[c].ends[from_side].node;
+void Swarm::carry(const Place& place, std::function<void()> arrive) {
+  const std::size_t from = network_.end(place).peer;
+  const std::size_t to = network_.end(place.across()).peer;
   base::Duration late{};
-  const double loss = std::max(nodes_[from]->loss, nodes_[to.node]->loss);
+  const double loss = std::max(nodes_[from]->loss, nodes_[to]->loss);
   base::Duration pause = loss_timeout_;
   while (loss > 0 && rng_.uniform() < loss) {
     late += pause;
     pause = std::min(pause * 2, kLossPauseMax);
   }
-  to.last_arrival = std::max(to.last_arrival, now_ + delay() + late);
-  at(to.last_arrival, [this, c, from, side = 1 - from_side, arrive = std::move(arrive)] {
-    const End& end = connections_[c].ends[side];
-    if (end.open && !nodes_[from]->mute && reachable(from, end.node)) arrive();
+  network_.carry(place, delay() + late, [this, from, to, arrive = std::move(arrive)] {
+    if (!nodes_[from]->mute && reachable(from, to)) arrive();
   });
 }
 
 void Swarm::send(std::size_t index, base::LinkId link, const wire::Message& message) {
-  const auto found = nodes_[index]->connections.find(link);
-  if (found == nodes_[index]->connections.end()) return;  // broken, and not yet told
-  const std::size_t c = found->second;
-  const int side = side_of(c, index, link);
+  const auto place = network_.find(index, link);
+  if (!place) return;  // broken, and not yet told
   if (options_.counts_bytes) {
     Traffic& sent = nodes_[index]->sent;
     const auto* beat = std::get_if<wire::Heartbeat>(&message);
@@ -326,41 +300,29 @@ void Swarm::send(std::size_t index, base::LinkId link, const wire::Message& mess
     sent.membership += wire::encode(message).size() - progress;
     sent.progress += progress;
   }
-  carry(c, side, [this, c, side, message] {
-    const End& end = connections_[c].ends[1 - side];
-    deliver(end.node, Received{end.id, message});
+  carry(*place, [this, end = network_.end(place->across()), message] {
+    deliver(end.peer, Received{end.link, message});
   });
 }
 
 void Swarm::close(std::size_t index, base::LinkId link, wire::ByeReason reason) {
-  const auto found = nodes_[index]->connections.find(link);
-  if (found == nodes_[index]->connections.end()) return;
-  const std::size_t c = found->second;
-  const int side = side_of(c, index, link);
-  carry(c, side, [this, c, side, reason] {
-    const End& end = connections_[c].ends[1 - side];
-    deliver(end.node, Received{end.id, wire::Bye{.reason = reason, .text = ""}});
-    lose(c, 1 - side, LossReason::closed);
+  const auto place = network_.find(index, link);
+  if (!place) return;
+  carry(*place, [this, other = place->across(), reason] {
+    const Network::End end = network_.end(other);
+    deliver(end.peer, Received{end.link, wire::Bye{.reason = reason, .text = ""}});
+    lose(other, LossReason::closed);
   });
-  connections_[c].ends[side].open = false;
-  nodes_[index]->connections.erase(link);
+  network_.close(*place);
 }
 
-void Swarm::lose(std::size_t c, int side, LossReason reason) {
-  End& end = connections_[c].ends[side];
-  if (!end.open) return;
-  end.open = false;
-  nodes_[end.node]->connections.erase(end.id);
-  deliver(end.node, LinkLost{end.id, reason, ""});
+void Swarm::lose(const Place& place, LossReason reason) {
+  const Network::End end = network_.end(place);
+  if (network_.close(place)) deliver(end.peer, LinkLost{end.link, reason, ""});
 }
 
 bool Swarm::reachable(std::size_t a, std::size_t b) const {
   return groups_.empty() || groups_[a] == groups_[b];
-}
-
-int Swarm::side_of(std::size_t c, std::size_t node, base::LinkId link) const {
-  const End* ends = connections_[c].ends;
-  return ends[0].node == node && ends[0].id == link ? 0 : 1;
 }
 
 std::size_t Swarm::index_of(const base::PeerId& id) const { return indices_.at(id); }
@@ -379,10 +341,9 @@ bool Swarm::complete() const {
 bool Swarm::symmetric() const {
   for (std::size_t i = 0; i < size(); ++i) {
     for (const auto& [link, other] : nodes_[i]->neighbours) {
-      const auto found = nodes_[i]->connections.find(link);
-      if (found == nodes_[i]->connections.end()) return false;
-      const End& far = connections_[found->second].ends[1 - side_of(found->second, i, link)];
-      if (!nodes_[other]->neighbours.contains(far.id)) return false;
+      const auto place = network_.find(i, link);
+      if (!place) return false;
+      if (!nodes_[other]->neighbours.contains(network_.end(place->across()).link)) return false;
     }
   }
   return true;

@@ -6,16 +6,15 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "base/rng.hpp"
 #include "base/time.hpp"
 #include "membership/core.hpp"
 #include "membership/simulated_signer.hpp"
+#include "tests/unit/network.hpp"
 
 namespace starling::membership::testing {
 
@@ -66,7 +65,7 @@ class Swarm {
   /// Runs until `done` holds, looked at every 10 ms; false if it does not within `limit`.
   bool run_until(base::Duration limit, const std::function<bool()>& done);
 
-  [[nodiscard]] base::Time now() const noexcept { return now_; }
+  [[nodiscard]] base::Time now() const noexcept { return network_.now(); }
   [[nodiscard]] std::size_t size() const noexcept { return nodes_.size(); }
   [[nodiscard]] bool up(std::size_t index) const { return nodes_[index]->core.has_value(); }
   [[nodiscard]] Core& core(std::size_t index) { return *nodes_[index]->core; }
@@ -101,16 +100,12 @@ class Swarm {
   [[nodiscard]] wire::MemberState state(std::size_t of, std::size_t at) const;
 
  private:
-  struct End {
-    std::size_t node = 0;
-    base::LinkId id;
-    bool ready = false;
-    bool open = true;
-    base::Time last_arrival{};  ///< at this end: the order of a link is kept
-  };
-  struct Connection {
-    End ends[2];  ///< 0 dialed
+  using Network = starling::testing::Network;
+  using Place = Network::Place;
+  /// By connection.
+  struct Dialed {
     std::string address;
+    bool ready[2] = {false, false};  ///< at each end
   };
   struct Node {
     base::PeerId id;
@@ -120,8 +115,6 @@ class Swarm {
     std::optional<base::Time> scheduled;  ///< the deadline that a task waits for
     bool paused = false;
     std::vector<Event> backlog;
-    std::uint32_t next_link = 1;
-    std::map<base::LinkId, std::size_t> connections;  ///< open links
     std::map<std::size_t, int> relations;
     std::map<base::LinkId, std::size_t> neighbours;
     std::size_t downs = 0;
@@ -133,44 +126,31 @@ class Swarm {
     std::set<base::PeerId> held_dead;  ///< by this peer, as last seen
     std::map<base::PeerId, std::size_t> verdicts;
   };
-  struct Task {
-    base::Time at;
-    std::uint64_t order = 0;
-    std::function<void()> run;
-    friend bool operator<(const Task& a, const Task& b) {
-      return std::tie(a.at, a.order) > std::tie(b.at, b.order);  // earliest on top
-    }
-  };
-
-  void at(base::Time time, std::function<void()> run);
   [[nodiscard]] base::Duration delay();
   void start(std::size_t index, std::vector<std::string> join);
   void deliver(std::size_t index, const Event& event);
   void act(std::size_t index, Outbox& out);
   void dial(std::size_t index, const std::string& address);
   void connect(std::size_t from, std::size_t to, const std::string& address);
-  void make_ready(std::size_t connection, int side);
-  /// Delivers to the other side of `from_side`, in order, unless cut.
-  void carry(std::size_t connection, int from_side, std::function<void()> arrive);
+  void make_ready(const Place& place);
+  /// Delivers to the other end, in order, unless cut.
+  void carry(const Place& from, std::function<void()> arrive);
   void send(std::size_t index, base::LinkId link, const wire::Message& message);
   void close(std::size_t index, base::LinkId link, wire::ByeReason reason);
-  void lose(std::size_t connection, int side, LossReason reason);
+  void lose(const Place& place, LossReason reason);
   void schedule(std::size_t index);
   void judge(std::size_t index);
   [[nodiscard]] bool reachable(std::size_t a, std::size_t b) const;
-  [[nodiscard]] int side_of(std::size_t connection, std::size_t node, base::LinkId link) const;
   [[nodiscard]] std::size_t index_of(const base::PeerId& id) const;
 
   SwarmOptions options_;
   base::Rng rng_;
-  base::Time now_{std::chrono::seconds(1)};
-  std::uint64_t order_ = 0;
-  std::priority_queue<Task> tasks_;
+  Network network_{base::Time(std::chrono::seconds(1))};
   std::map<std::string, std::size_t> addresses_;
   base::Duration loss_timeout_{};
   std::vector<std::unique_ptr<Node>> nodes_;
   std::map<base::PeerId, std::size_t> indices_;
-  std::vector<Connection> connections_;
+  std::vector<Dialed> dialed_;
   std::vector<int> groups_;
 };
 

@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(of_faults_that_overlap_the_last_ends_it) {
     running = &world;
     world.run();
     const Node& node = *world.nodes()[1];
-    return std::tuple(node.state, node.speed, node.rate, node.folder.full);
+    return std::tuple(node.state, node.speed, node.clock.rate(), node.folder.full);
   };
   const auto twice = [](const std::string& kind, const std::string& a, const std::string& b) {
     const std::string entry = "[[timeline]]\nkind = \"" + kind + "\"\npeers = [1]\n";
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(who_cannot_write_starts_when_there_is_room) {
     running = &world;
     world.run();
     const Node& node = *world.nodes()[1];
-    return std::pair(world.is_up(node), node.life);
+    return std::pair(node.is_up(), node.life);
   };
   BOOST_TEST((lives("", 29) == std::pair(false, 1U)));
   BOOST_TEST((lives("", 35) == std::pair(true, 2U)));

@@ -2,6 +2,7 @@
 // packet.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <list>
 #include <vector>
@@ -11,6 +12,13 @@
 #include "sim/language/plan.hpp"
 
 namespace starling::sim {
+
+[[nodiscard]] inline base::Duration milliseconds(double ms) {
+  return base::from_seconds(ms / 1000);
+}
+
+/// Uniform from 0 on, with a standard deviation of one; its mean is the root of 3.
+[[nodiscard]] inline double jitter(base::Rng& rng) { return rng.uniform() * std::sqrt(12.0); }
 
 /// The conditions of one path, all resolved.
 struct PathState {

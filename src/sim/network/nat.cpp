@@ -1,4 +1,4 @@
-#include "sim/nat.hpp"
+#include "sim/network/nat.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "sim/paths.hpp"
+#include "sim/network/paths.hpp"
 
 #include <algorithm>
 
