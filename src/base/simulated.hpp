@@ -30,6 +30,7 @@
   X(merge_for_adopt, "exchange: an end that should adopt merges")                                 \
   X(grace_for_ever, "exchange: broken links are never forgotten")                                 \
   X(close_forgotten, "exchange: a forgotten link keeps its mirrors")                              \
+  X(mean_not_taken, "exchange: a child leaves its replica where the mean is spread")              \
   X(adopted_not, "exchange: an adoption's keyframe sets only the mirrors")                        \
   X(buffers_not_adopted, "exchange: an adoption keeps the own buffers")                           \
   X(buffers_not_averaged, "exchange: the other end's buffers do not reach the own ones")          \
@@ -84,7 +85,7 @@
   X(shards_told_again) X(progress_unpublished) X(whole_density) X(least_density) X(other_bits)    \
   X(other_block) X(hash_with_delta) X(delta_late) X(delta_at_once) X(no_grace)                    \
   X(session_forgotten) X(opened_again) X(never_adopts) X(jobs_one_by_one) X(grace_of_one)         \
-  X(settle_slowly)
+  X(settle_slowly) X(settle_without_tree)
 
 // clang-format on
 

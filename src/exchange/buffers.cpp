@@ -62,7 +62,7 @@ base::Result<std::vector<float>> Buffers::read(base::ByteView bytes) const {
 }
 
 void Buffers::average(std::span<const float> other, float w) {
-  ASSERT(other.size() == size() && w >= 0.0F && w <= 0.5F);
+  ASSERT(other.size() == size() && w >= 0.0F && w <= 1.0F);
   for (std::size_t i = 0; i < size(); ++i) values_[i] = averaged(values_[i], other[i], w);
 }
 

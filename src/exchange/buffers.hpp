@@ -42,7 +42,7 @@ class Buffers {
   /// The values that write() of another peer wrote. protocol: too many, too few, out of bounds.
   [[nodiscard]] base::Result<std::vector<float>> read(base::ByteView bytes) const;
 
-  /// Moves each value by `w` (0 to 0.5) of the way to the other's: what stood within the bounds on
+  /// Moves each value by `w` (0 to 1) of the way to the other's: what stood within the bounds on
   /// both sides stays within them.
   void average(std::span<const float> other, float w);
   /// |this - other| / |this|

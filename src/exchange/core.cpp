@@ -4,6 +4,12 @@
 #include <variant>
 
 namespace starling::exchange {
+namespace {
+
+/// Part of the time for settling after which a tree that stands still is given up.
+constexpr int kTreePart = 3;
+
+}  // namespace
 
 using base::Time;
 
@@ -14,8 +20,9 @@ Event event_of(Outcome outcome) {
 Core::Core(const Options& options, base::Rng rng)
     : links_(options.config.grace),
       history_(options),
-      settling_(options.config.settle_timeout, links_),
-      exchanging_(options, links_, history_, settling_),
+      tree_(rng(), options.config.settle_timeout / kTreePart),
+      settling_(options.config.settle_timeout, links_, tree_),
+      exchanging_(options, links_, history_, settling_, tree_),
       opening_(options, rng, links_, history_, exchanging_) {}
 
 void Core::handle(Event event, Time now, Outbox& out) {
@@ -27,14 +34,26 @@ void Core::expire(Time now, Outbox& out) {
   links_.expire(now, out);
   exchanging_.expire(now, out);
   opening_.expire(now, out);
+  tree_.expire(now, out);
   settling_.expire(now, out);
   go_on(now, out);
 }
 
 // Whatever has happened, a LinkOpen may be sent now, or all neighbours agree.
 void Core::go_on(Time now, Outbox& out) {
+  look_at_tree(now, out);
   opening_.send_due_opens(now, out);
   settling_.end_when_agreed(out);
+}
+
+// Links may have gone, and a delta that rested may be due.
+void Core::look_at_tree(Time now, Outbox& out) {
+  if (settling_.phase() != Phase::settling) return;
+  for (const base::PeerId& peer : tree_.neighbours()) {
+    const auto at = links_.find(peer);
+    if (at == links_.end() || at->second.open() == nullptr) tree_.lose(peer, now, out);
+  }
+  exchanging_.expire(now, out);
 }
 
 void Core::on(const NeighbourUp& event, Time now, Outbox& out) {
@@ -53,6 +72,8 @@ void Core::on(Received& event, Time now, Outbox& out) {
     opening_.receive(at, *open, now, out);
   } else if (auto* keyframe = std::get_if<wire::Keyframe>(&event.message)) {
     opening_.receive(at, *keyframe, out);
+  } else if (const auto* settle = std::get_if<wire::Settle>(&event.message)) {
+    if (at->second.open() != nullptr) tree_.hear(event.peer, *settle, now, out);
   } else if (auto& delta = std::get<wire::Delta>(event.message);
              exchanging_.check(at, delta, event.took, out)) {
     if (at->second.open() != nullptr) {
@@ -71,7 +92,9 @@ void Core::on(const Progressed& event, Time now, Outbox&) {
 void Core::on(const Company& event, Time, Outbox&) { settling_.on(event); }
 
 void Core::on(const Phase& phase, Time now, Outbox& out) {
-  if (settling_.on(phase, now)) exchanging_.on_settling(out);
+  if (!settling_.on(phase, now)) return;
+  exchanging_.begin_tree(now, out);
+  exchanging_.on_settling(out);
 }
 
 void Core::on(Encoded& event, Time now, Outbox& out) { exchanging_.on(event, now, out); }
@@ -89,6 +112,7 @@ void Core::visit_timers(const TimerVisitor& visit) const {
   opening_.visit_timers(visit);
   exchanging_.visit_timers(visit);
   settling_.visit_timers(visit);
+  tree_.visit_timers(visit);
 }
 
 std::optional<Time> Core::next_deadline() const {
@@ -105,6 +129,7 @@ void Core::add_timers(Time now, base::Bounds& out) const {
 
 void Core::add_bounds(std::size_t neighbours, base::Bounds& out) const {
   links_.add_bounds(neighbours, out);
+  tree_.add_bounds(kLinksMax, out);
 }
 
 }  // namespace starling::exchange

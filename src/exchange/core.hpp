@@ -23,6 +23,7 @@
 #include "exchange/options.hpp"
 #include "exchange/settling.hpp"
 #include "exchange/timers.hpp"
+#include "exchange/tree.hpp"
 
 namespace starling::exchange {
 
@@ -74,9 +75,11 @@ class Core {
   void on(const KeyframeArriving& event, base::Time now, Outbox& out);
   void go_on(base::Time now, Outbox& out);
   void visit_timers(const TimerVisitor& visit) const;
+  void look_at_tree(base::Time now, Outbox& out);
 
   Links links_;
   History history_;
+  Tree tree_;
   Settling settling_;
   Exchanging exchanging_;
   Opening opening_;

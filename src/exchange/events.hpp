@@ -28,7 +28,7 @@ struct NeighbourDown {
 };
 struct Received {
   base::PeerId peer;
-  std::variant<wire::LinkOpen, wire::Delta, wire::Keyframe> message;
+  std::variant<wire::LinkOpen, wire::Delta, wire::Keyframe, wire::Settle> message;
   base::Duration took{};  ///< from its first byte to its last; 0: too short to be measured
 };
 /// More bytes came of a keyframe that is not complete yet.

@@ -16,11 +16,12 @@ using base::PeerId;
 using base::Time;
 
 Exchanging::Exchanging(const Options& options, Links& links, const History& history,
-                       const Settling& settling)
+                       const Settling& settling, Tree& tree)
     : options_(options),
       links_(links),
       history_(history),
       settling_(settling),
+      tree_(tree),
       pace_(options.config),
       step_(options.step),
       weight_(options.weight) {
@@ -122,6 +123,7 @@ void Exchanging::expire(Time now, Outbox& out) {
 DeltaBudget Exchanging::budget(const Link& link) const {
   const Config& config = options_.config;
   if (SIM_RARE(whole_density)) return {.density = 1.0};
+  if (tree_.is_on()) return {.density = 1.0 / static_cast<double>(options_.elements)};
   double density = SIM_RARE(least_density) ? 0.0 : config.density;
   if (settling_.has_begun()) {
     density = config.settle_density;
@@ -151,6 +153,8 @@ void Exchanging::request_delta(const PeerId& peer, Link& link, ExchangeNumber t,
   const DeltaBudget budget = this->budget(link);
   const bool settles = settling_.has_begun() && config.mode != Mode::dense;
   const int bits = settles ? kSettleBits : config.bits;
+  const Duty duty = session.duty = tree_.duty(peer);
+  const bool tells = duty == Duty::tell_up || duty == Duty::tell_down;
   out.emplace_back(
       Run{EncodeJob{.peer = peer,
                     .tag = session.encode_job,
@@ -160,9 +164,10 @@ void Exchanging::request_delta(const PeerId& peer, Link& link, ExchangeNumber t,
                     .lag_factor_max = budget.lag_factor_max,
                     .at_once = settling_.has_begun() || session.answers || SIM_RARE(delta_at_once),
                     .with_hash = t.value % config.hash_every == 0 || SIM_RARE(hash_with_delta),
-                    .with_buffers = with_buffers(t),
-                    .near_enough = settling_.has_begun() ? config.settle_drift : 0.0,
-                    .may_skip = session.settled && !session.received,
+                    .with_buffers = tells ? options_.buffers > 0 : with_buffers(t),
+                    .near_enough = near_enough(duty),
+                    .tells_all = tells,
+                    .may_skip = session.settled && !session.received && !tree_.is_on(),
                     .options = {.density = budget.density,
                                 .bits = SIM_RARE(other_bits) ? 8 : bits,
                                 .block = SIM_RARE(other_block) ? 64U : config.block}}});
@@ -173,12 +178,33 @@ bool Exchanging::is_awaited(const Session& session) {
   return session.received && session.received->exchange == session.expected();
 }
 
+// Of what was learned, the part that an end may keep from the other. A mean is of many peers, so
+// what is gathered may be coarser; the mean itself is passed on, and what one end leaves out adds
+// up.
+double Exchanging::near_enough(Duty duty) const {
+  constexpr double kGathered = 4.0;
+  constexpr double kSpread = 1.0;
+  if (!settling_.has_begun()) return 0;
+  const double near = options_.config.settle_drift;
+  return duty == Duty::tell_up ? kGathered * near : duty == Duty::tell_down ? kSpread * near : near;
+}
+
+// Along the tree, those tell that have something to tell, and the others answer: to what a child
+// has gathered, once it can be taken.
+bool Exchanging::tree_wants_delta(const PeerId& peer, const Session& session) const {
+  const Duty duty = tree_.duty(peer);
+  if (duty == Duty::tell_up || duty == Duty::tell_down) return true;
+  if (!is_awaited(session)) return false;
+  return session.received->turn != wire::Turn::up || duty == Duty::gather;
+}
+
 // Whether the next own delta is to be asked for: none is under way. A peer that has settled only
 // answers, and a link that has rests until something moves.
-bool Exchanging::wants_delta(const Session& session) const {
+bool Exchanging::wants_delta(const PeerId& peer, const Session& session) const {
   const ExchangeNumber t = session.expected();
   if (settling_.phase() == Phase::done) return false;
   if (session.encode_job != 0 || session.own(t) != nullptr) return false;
+  if (tree_.is_on() && settling_.has_begun()) return tree_wants_delta(peer, session);
   const bool silent = settling_.is_over() || session.rests;
   if (silent && !is_awaited(session)) return false;
   return !(SIM_BUG(next_not_asked_for) && t.value > 3);
@@ -193,13 +219,20 @@ void Exchanging::reserve_upload(Link& link, std::size_t bytes, Time now) {
 
 void Exchanging::request_next(const PeerId& peer, Link& link, Time now, Outbox& out) {
   Session& session = link.open()->session;
-  if (link.next_send_at > now || !wants_delta(session)) return;
+  if (link.next_send_at > now || !wants_delta(peer, session)) return;
   request_delta(peer, link, session.expected(), out);
 }
 
 wire::Delta Exchanging::delta_of(Encoded& event, const Link& link) const {
-  const bool agrees = std::max({event.drift, event.mirror_error, event.buffer_drift}) <
-                      options_.config.settle_drift;
+  const double near = options_.config.settle_drift;
+  const bool agrees =
+      std::max(event.drift, event.mirror_error) < near * event.learned && event.buffer_drift < near;
+  const Duty duty = link.open()->session.duty;
+  const bool told = event.mirror_error < kUntold * near_enough(duty) * event.learned &&
+                    duty == tree_.duty(event.peer);
+  const auto& theirs = link.open()->session.received;
+  const wire::Turn turn =
+      tree_.turn(event.peer, told, theirs ? std::optional(theirs->turn) : std::nullopt);
   return {.exchange = event.exchange,
           .samples = history_.samples(),
           .mirror_hash = event.mirror_hash,
@@ -209,7 +242,9 @@ wire::Delta Exchanging::delta_of(Encoded& event, const Link& link) const {
           .settled = settling_.phase() == Phase::settling && agrees,
           .payload = std::move(event.payload),
           .buffers = std::move(event.buffers),
-          .bandwidth = static_cast<float>(std::min(link.bandwidth.value(), 1e30))};
+          .bandwidth = static_cast<float>(std::min(link.bandwidth.value(), 1e30)),
+          .turn = turn,
+          .gathered = tree_.weight()};
 }
 
 void Exchanging::on(Encoded& event, Time now, Outbox& out) {
@@ -247,6 +282,19 @@ void Exchanging::on(Encoded& event, Time now, Outbox& out) {
   commit_when_ready(event.peer, link, now, out);
 }
 
+// Both ends come to the same, from the two deltas.
+delta::EndParts Exchanging::parts_of(const wire::Delta& own, const wire::Delta& their) {
+  using wire::Turn;
+  if (own.turn == Turn::average && their.turn == Turn::average) {
+    return end_parts(own.weight, their.weight);
+  }
+  if (own.turn == Turn::hold && their.turn == Turn::down) {
+    return {.own = SIM_BUG(mean_not_taken) ? 0.0F : 1.0F, .their = 0};
+  }
+  if (own.turn == Turn::down && their.turn == Turn::hold) return {.own = 0, .their = 1};
+  return {.own = 0, .their = 0};
+}
+
 // Commits t with both deltas of it, and asks for the next own delta behind the commit, so that the
 // trainer can do both at one step boundary.
 void Exchanging::commit_when_ready(const PeerId& peer, Link& link, Time now, Outbox& out) {
@@ -258,18 +306,29 @@ void Exchanging::commit_when_ready(const PeerId& peer, Link& link, Time now, Out
   const std::uint16_t other_degree = SIM_BUG(weight_of_own_degree) ? 1 : session.received->degree;
   const auto degree = static_cast<float>(std::max(own->degree, other_degree));
   session.both_settling = own->settled && session.received->settled;
+  session.own_turn = own->turn;
+  session.their_turn = session.received->turn;
+  const bool averages =
+      session.own_turn == wire::Turn::average && session.their_turn == wire::Turn::average;
+  const bool takes = session.own_turn == wire::Turn::hold && session.their_turn == wire::Turn::down;
+  const bool gathers =
+      session.own_turn == wire::Turn::gather && session.their_turn == wire::Turn::up;
   session.commit_job = links_.next_tag();
-  out.emplace_back(Run{CommitJob{.peer = peer,
-                                 .tag = session.commit_job,
-                                 .exchange = t,
-                                 .own = own->payload,
-                                 .their = std::move(session.received->payload),
-                                 .w = 1.0F / (1.0F + degree),
-                                 .parts = end_parts(own->weight, session.received->weight),
-                                 .degree_inverse = 1.0F / static_cast<float>(own->degree),
-                                 .expected_hash = session.received->mirror_hash,
-                                 .own_buffers = own->buffers,
-                                 .their_buffers = std::move(session.received->buffers)}});
+  out.emplace_back(
+      Run{CommitJob{.peer = peer,
+                    .tag = session.commit_job,
+                    .exchange = t,
+                    .own = own->payload,
+                    .their = std::move(session.received->payload),
+                    .w = averages ? 1.0F / (1.0F + degree) : 1.0F,
+                    .parts = parts_of(*own, *session.received),
+                    .degree_inverse = 1.0F / static_cast<float>(own->degree),
+                    .goes_on = averages,
+                    .takes = takes,
+                    .gathers = gathers ? tree_.gather(peer, session.received->gathered) : 0.0F,
+                    .expected_hash = session.received->mirror_hash,
+                    .own_buffers = own->buffers,
+                    .their_buffers = std::move(session.received->buffers)}});
   session.received.reset();
   request_next(peer, link, now, out);
 }
@@ -293,6 +352,7 @@ void Exchanging::on(Committed& event, Time now, Outbox& out) {
   if (event.result == CommitResult::mismatch) return reopen_differing(at, event.exchange, out);
   session->committed = event.exchange;
   session->settled = session->both_settling;
+  tree_.committed(event.peer, session->own_turn, session->their_turn, now, out);
   ++link.counters.exchanges;
   wake_links(now, out);
   if (link.open() == nullptr) return;
@@ -341,6 +401,14 @@ void Exchanging::wake_links(Time now, Outbox& out) {
   }
 }
 
+void Exchanging::begin_tree(Time now, Outbox& out) {
+  std::vector<PeerId> open;
+  for (const auto& [peer, link] : links_) {
+    if (link.open() != nullptr && options_.config.mode == Mode::tracked) open.push_back(peer);
+  }
+  tree_.begin(weight_of(weight_), open, now, out);
+}
+
 void Exchanging::on_settling(Outbox& out) {
   for (auto& [peer, link] : links_) {
     auto* open = link.open();
@@ -353,7 +421,7 @@ void Exchanging::on_settling(Outbox& out) {
 void Exchanging::visit_timers(const TimerVisitor& visit) const {
   for (const auto& [peer, link] : std::as_const(links_)) {
     const auto* open = link.open();
-    if (open != nullptr && wants_delta(open->session)) {
+    if (open != nullptr && wants_delta(peer, open->session)) {
       visit("the upload limit of a link", link.next_send_at, kUploadTimeMax);
     }
   }

@@ -17,15 +17,16 @@
 #include "exchange/pace.hpp"
 #include "exchange/settling.hpp"
 #include "exchange/timers.hpp"
+#include "exchange/tree.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::exchange {
 
 class Exchanging final : public AfterOpening {
  public:
-  /// `links`, `history` and `settling` outlive this.
-  Exchanging(const Options& options, Links& links, const History& history,
-             const Settling& settling);
+  /// `links`, `history`, `settling` and `tree` outlive this.
+  Exchanging(const Options& options, Links& links, const History& history, const Settling& settling,
+             Tree& tree);
 
   // Events. Of a message, `at` is its link, which is not in grace.
   void begin(Links::iterator at, std::optional<wire::Delta> early, base::Time now,
@@ -42,7 +43,8 @@ class Exchanging final : public AfterOpening {
   void on(const Progressed& event, base::Time now);
   void on(Encoded& event, base::Time now, Outbox& out);
   void on(Committed& event, base::Time now, Outbox& out);
-  /// Settling begins: no step is made any more.
+  /// Settling begins: no step is made any more. First the tree, by all open links.
+  void begin_tree(base::Time now, Outbox& out);
   void on_settling(Outbox& out);
   void expire(base::Time now, Outbox& out);
 
@@ -50,11 +52,15 @@ class Exchanging final : public AfterOpening {
 
  private:
   [[nodiscard]] static bool is_awaited(const Session& session);
-  [[nodiscard]] bool wants_delta(const Session& session) const;
+  [[nodiscard]] bool wants_delta(const base::PeerId& peer, const Session& session) const;
+  [[nodiscard]] bool tree_wants_delta(const base::PeerId& peer, const Session& session) const;
+  [[nodiscard]] static delta::EndParts parts_of(const wire::Delta& own, const wire::Delta& their);
+
   void answer_if_awaited(Session& session, base::Time now);
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void request_delta(const base::PeerId& peer, Link& link, base::ExchangeNumber t, Outbox& out);
   [[nodiscard]] DeltaBudget budget(const Link& link) const;
+  [[nodiscard]] double near_enough(Duty duty) const;
   [[nodiscard]] bool with_buffers(base::ExchangeNumber t) const;
   [[nodiscard]] wire::Delta delta_of(Encoded& event, const Link& link) const;
   void commit_when_ready(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
@@ -66,6 +72,7 @@ class Exchanging final : public AfterOpening {
   Links& links_;
   const History& history_;
   const Settling& settling_;
+  Tree& tree_;
   Pace pace_;
   base::StepNumber step_;
   std::int8_t weight_;

@@ -45,8 +45,10 @@ struct EncodeJob {
   bool with_hash = false;     ///< with a hash of the mirror that the delta builds on
   bool with_buffers = false;  ///< with the buffers beside the delta
   /// In settling, above 0: a delta carries one element where the other end knows x to kUntold times
-  /// this part of its norm.
+  /// this part of what was learned.
   double near_enough = 0.0;
+  /// Density and bits follow from how far the other end is from knowing that.
+  bool tells_all = false;
   /// Nothing at all is written where the other end's replica and buffers are near enough, too.
   bool may_skip = false;
   delta::Options options;
@@ -59,9 +61,12 @@ struct CommitJob {
   base::ExchangeNumber exchange{};  ///< draws what bfloat16 mirrors round to
   base::Bytes own;                  ///< what Replica::encode() wrote for this exchange
   base::Bytes their;                ///< what came; not trusted
-  float w = 0.0F;                   ///< step, the same at both ends; 0 < w <= 0.5
+  float w = 0.0F;                   ///< step, the same at both ends; 0 < w <= 1
   delta::EndParts parts{};          ///< of the ends, by their weights in this exchange
   float degree_inverse = 1.0F;      ///< 1 / the degree that the own delta says: of the momentum
+  bool goes_on = true;              ///< the link's momentum moves the ends
+  bool takes = false;               ///< the replica becomes the link's mirror of it, after the step
+  float gathers = 0.0F;             ///< part of the way to the other end's mirror that x goes
   std::optional<std::uint64_t> expected_hash{};  ///< of the other end's mirror, as that end says
   base::Bytes own_buffers{};                     ///< empty: the exchange carries none
   base::Bytes their_buffers{};                   ///< not trusted; empty: the exchange carries none
@@ -111,6 +116,7 @@ struct Encoded {
   base::Bytes payload{};
   double drift = 0.0;
   double mirror_error = 0.0;  ///< |x - mine| / |x| before the delta, in settling
+  double learned = 1.0;       ///< |x - the initial parameters| / |x|, in settling
   double density = 0.0;       ///< density that was asked for, lag included
   double lag = 1.0;           ///< steps since the last encode, in units of `every`, at least 1
   base::StepNumber step;      ///< steps that the replica's owner had made when the job ran

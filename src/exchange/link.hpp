@@ -9,6 +9,7 @@
 #include "base/bytes.hpp"
 #include "base/strong.hpp"
 #include "base/time.hpp"
+#include "exchange/duty.hpp"
 #include "exchange/jobs.hpp"
 #include "exchange/pace.hpp"
 #include "exchange/rounds.hpp"
@@ -28,6 +29,9 @@ struct Session {
   JobTag encode_job = 0;  ///< writes the delta of committed + 1, or of + 2 while that is committed
   JobTag commit_job = 0;  ///< commits committed + 1
   bool answers = false;   ///< the next delta does not wait for an own step: the other end does
+  Duty duty{};            ///< of the last own delta that was asked for
+  wire::Turn own_turn{};  ///< of the exchange being committed
+  wire::Turn their_turn{};          ///< likewise
   bool both_settling = false;       ///< both deltas of the exchange being committed say settled
   bool settled = false;             ///< both deltas of the last exchange say settled
   bool rests = false;               ///< it has settled, and nothing has moved since

@@ -200,7 +200,7 @@ double Replica::buffer_drift(const PeerId& peer) const {
 }
 
 base::Status Replica::stage(const CommitJob& job) {
-  ASSERT(job.w > 0.0F && job.w <= 0.5F && job.degree_inverse > 0.0F && job.degree_inverse <= 1.0F);
+  ASSERT(job.w > 0.0F && job.w <= 1.0F && job.degree_inverse > 0.0F && job.degree_inverse <= 1.0F);
   Link& link = this->link(job.peer);
   ASSERT(!link.staged);
   if (auto status = stage_delta(link, job); !status) return status;
@@ -218,6 +218,9 @@ base::Status Replica::stage(const CommitJob& job) {
   link.w = job.w;
   link.parts = job.parts;
   link.degree_inverse = job.degree_inverse;
+  link.goes_on = job.goes_on;
+  link.takes = job.takes;
+  link.gathers = job.gathers;
   std::uint64_t state = job.exchange.value;
   link.draw = static_cast<std::uint32_t>(base::splitmix64(state));
   link.staged = true;
@@ -285,6 +288,8 @@ void Replica::apply_staged() {
     link.bound = std::min(link.staged_bound, 2.0F * kMagnitudeMax);
     link.momentum_bound = std::min(link.staged_momentum_bound, kMagnitudeMax);
     link.staged = false;
+    if (link.takes) take(link);
+    if (link.gathers > 0.0F) gather(link);
     link.written->clear();  // the mirror has it now
     // A neighbour's delta is bounded by the replica alone: no more room stays for it than a few of
     // the own ones take.
@@ -292,11 +297,46 @@ void Replica::apply_staged() {
   }
 }
 
+// Together with what the deltas left out at this end, so that both ends have the same.
+void Replica::take(const Link& link) {
+  const auto values = memory_->mirror(link.mine);
+  if (!values) return static_cast<void>(must(base::Status(fail(values.error()))));
+  must(memory_->write(*values));
+}
+
+// From x itself, not from its mirror: what the other end does not know of x counts less, too.
+void Replica::gather(const Link& link) {
+  const auto theirs = memory_->mirror(link.theirs);
+  if (!theirs) return static_cast<void>(must(base::Status(fail(theirs.error()))));
+  base::LargeFloats x(size());
+  must(memory_->read(x));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = averaged(x[i], (*theirs)[i], link.gathers);
+  must(memory_->write(x));
+}
+
+double Replica::learned() {
+  if (learned_) return *learned_;
+  base::LargeFloats x(size());
+  must(memory_->read(x));
+  double moved = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double value = x[i];
+    const double step = value - static_cast<double>(initial_[i]);
+    moved += step * step;
+    norm += value * value;
+  }
+  const double part = norm > 0 ? std::sqrt(moved / norm) : 1.0;
+  learned_ = std::clamp(part, kLearnedMin, 1.0);
+  return *learned_;
+}
+
 // The other end does the same with what it got, so what it has afterwards is known here, but for
 // what it trained and exchanged with others meanwhile.
 void Replica::average_buffers(Link& link) {
   if (link.their_buffers.empty()) return;
-  if (!SIM_BUG(buffers_not_averaged)) buffers_.average(link.their_buffers, link.w * link.parts.own);
+  const float part = link.gathers > 0.0F ? link.gathers : link.w * link.parts.own;
+  if (!SIM_BUG(buffers_not_averaged)) buffers_.average(link.their_buffers, part);
   for (std::size_t i = 0; i < link.own_buffers.size(); ++i) {
     link.their_buffers[i] =
         averaged(link.their_buffers[i], link.own_buffers[i], link.w * link.parts.their);
@@ -419,7 +459,7 @@ delta::ReplicaMemory::CommitStep Replica::step_of(const Link& link) const {
           .moves_mirrors = averaging_.mode != Mode::choco,
           .draw = link.draw,
           .momentum = averaging_.momentum,
-          .momentum_step = averaging_.momentum_step,
+          .momentum_step = link.goes_on ? averaging_.momentum_step : 0.0F,
           .degree_inverse = link.degree_inverse};
 }
 

@@ -51,6 +51,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -69,6 +70,9 @@
 namespace starling::exchange {
 
 enum class MirrorOf { mine, theirs };
+
+/// Where next to nothing was learned, replicas agree as if this part of their norm had been.
+inline constexpr double kLearnedMin = 0.01;
 
 /// How a commit averages: see the head of this file.
 struct Averaging {
@@ -139,6 +143,8 @@ class Replica {
   /// |x - a mirror of the link| / |x|, estimated from 1/32 of the elements of a large one, and from
   /// a quarter of a million at most; every call looks at others.
   [[nodiscard]] double distance(const base::PeerId& peer, MirrorOf which);
+  /// |x - the initial parameters| / |x|, at least kLearnedMin; looks once, in settling.
+  [[nodiscard]] double learned();
   /// |buffers - what is known of the other end's| / |buffers|; 0 without buffers, and 1 where
   /// nothing is known yet.
   [[nodiscard]] double buffer_drift(const base::PeerId& peer) const;
@@ -175,6 +181,9 @@ class Replica {
     MirrorId theirs = 0;
     bool open = true;
     bool staged = false;
+    bool goes_on = true;   // the staged exchange lets its momentum move the ends
+    bool takes = false;    // after it, the replica becomes `mine`
+    float gathers = 0.0F;  // after it, the replica goes this part of the way to `theirs`
     float w = 0.0F;
     delta::EndParts parts{};
     float degree_inverse = 1.0F;
@@ -213,6 +222,8 @@ class Replica {
   void release_if_alone();
   double distance_to(MirrorId mirror, Link& link);
   void average_buffers(Link& link);
+  void take(const Link& link);
+  void gather(const Link& link);
   bool staging() const noexcept;
   template <class T>
   T must(base::Result<T> result) const;
@@ -227,6 +238,7 @@ class Replica {
   std::size_t deltas_to_come_ = 0;   // deltas to be written before the next local step
   std::size_t parts_to_clear_ = 0;   // links whose parts of r the next of them clears
   std::size_t largest_written_ = 0;  // elements of the largest own delta so far
+  std::optional<double> learned_;
   Averaging averaging_;
   Buffers buffers_;
   std::map<base::PeerId, Link> links_;

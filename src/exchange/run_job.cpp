@@ -17,6 +17,15 @@ double lag_of(const EncodeJob& job, StepNumber step) {
   return 1.0 + late / static_cast<double>(job.every);
 }
 
+// A delta that leaves the `times`-th part of a difference untold, or the first of several. Of
+// normal differences, 4 bits of 70 % leave 0.16, and a bit of 30 % leaves 0.53, both for about 1.4
+// bits an element and halving.
+void tell_all(double times, delta::Options& options) {
+  const bool is_far = times > 3.0;
+  options.density = is_far ? 0.7 : 0.3;
+  options.bits = is_far ? 4 : 1;
+}
+
 std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumber step) {
   Encoded outcome{.peer = job.peer,
                   .tag = job.tag,
@@ -28,13 +37,19 @@ std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumbe
   const double least = 1.0 / static_cast<double>(replica.size());
   options.density =
       std::clamp(options.density * std::min(outcome.lag, job.lag_factor_max), least, 1.0);
-  if (job.near_enough > 0.0) outcome.mirror_error = replica.distance(job.peer, MirrorOf::mine);
-  if (job.near_enough > 0.0 && outcome.mirror_error < kUntold * job.near_enough) {
-    options.density = least;
-    outcome.drift = replica.distance(job.peer, MirrorOf::theirs);
-    const double apart = std::max(outcome.drift, replica.buffer_drift(job.peer));
-    outcome.skipped = job.may_skip && apart < job.near_enough;
-    if (outcome.skipped) return outcome;
+  if (job.near_enough > 0.0) {
+    outcome.learned = replica.learned();
+    outcome.mirror_error = replica.distance(job.peer, MirrorOf::mine);
+    const double near = job.near_enough * outcome.learned;
+    if (outcome.mirror_error < kUntold * near) {
+      options.density = least;
+      outcome.drift = replica.distance(job.peer, MirrorOf::theirs);
+      outcome.skipped =
+          job.may_skip && outcome.drift < near && replica.buffer_drift(job.peer) < job.near_enough;
+      if (outcome.skipped) return outcome;
+    } else if (job.tells_all) {
+      tell_all(outcome.mirror_error / near, options);
+    }
   }
   outcome.density = options.density;
   if (job.with_hash) outcome.mirror_hash = replica.mirror_hash(job.peer, MirrorOf::mine);

@@ -31,7 +31,8 @@ void Settling::end_when_agreed(Outbox& out) {
     const Link& link = entry.second;
     return link.broken() != nullptr || (link.open() != nullptr && link.open()->session.settled);
   });
-  if (!agreed && !SIM_BUG(settled_at_once)) return;
+  const bool by_tree = tree_.is_on() && !alone;
+  if (!(by_tree ? tree_.is_done() : agreed) && !SIM_BUG(settled_at_once)) return;
   if (SIM_BUG(settled_never) || SIM_RARE(settle_slowly)) return;
   end(false, out);
 }

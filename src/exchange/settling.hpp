@@ -7,13 +7,15 @@
 #include "exchange/events.hpp"
 #include "exchange/links.hpp"
 #include "exchange/timers.hpp"
+#include "exchange/tree.hpp"
 
 namespace starling::exchange {
 
 class Settling {
  public:
-  /// Looks at `links`, which outlive this. It takes `timeout` at most.
-  Settling(base::Duration timeout, const Links& links) : timeout_(timeout), links_(links) {}
+  /// Looks at `links` and `tree`, which outlive this. It takes `timeout` at most.
+  Settling(base::Duration timeout, const Links& links, const Tree& tree)
+      : timeout_(timeout), links_(links), tree_(tree) {}
 
   /// The phases of a run, in their order (ASSERT). True: settling begins.
   [[nodiscard]] bool on(const Phase& phase, base::Time now);
@@ -34,6 +36,7 @@ class Settling {
 
   base::Duration timeout_;
   const Links& links_;
+  const Tree& tree_;
   Phase phase_ = Phase::training;
   bool company_ = false;  // of the last Company
   bool over_ = false;

@@ -38,7 +38,8 @@ class Agreement {
   /// On the present link with that peer.
   struct Received {
     base::PeerId peer;
-    std::variant<wire::LinkOpen, wire::Keyframe, wire::Delta, wire::Reduce, wire::ReduceReceived>
+    std::variant<wire::LinkOpen, wire::Keyframe, wire::Delta, wire::Settle, wire::Reduce,
+                 wire::ReduceReceived>
         message;
     base::Duration took{};  ///< from its first byte to its last; 0: less than could be told
   };

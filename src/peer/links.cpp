@@ -166,7 +166,8 @@ void Links::pass_on(base::LinkId id, const base::PeerId& peer, Received& event, 
         constexpr bool is_gradient =
             std::is_same_v<T, wire::Reduce> || std::is_same_v<T, wire::ReduceReceived>;
         if constexpr (is_gradient || std::is_same_v<T, wire::LinkOpen> ||
-                      std::is_same_v<T, wire::Keyframe> || std::is_same_v<T, wire::Delta>) {
+                      std::is_same_v<T, wire::Keyframe> || std::is_same_v<T, wire::Delta> ||
+                      std::is_same_v<T, wire::Settle>) {
           whole.to_membership(membership::Heard{id}, now, out);
           if (is_gradient && !parts_.agreement.goes_in_step()) {
             return misbehaved(id, peer, Agreement::kUnasked, now, out);

@@ -20,8 +20,10 @@ bool sets_mirrors(const exchange::Job& job) {
          std::holds_alternative<exchange::CommitJob>(job);
 }
 
-/// Only commits and these jobs move the replica.
+/// Jobs that move the replica by more than the step of a commit.
 bool adopts(const exchange::Job& job) {
+  const auto* commit = std::get_if<exchange::CommitJob>(&job);
+  if (commit != nullptr && (commit->takes || commit->gathers > 0)) return true;
   const auto* open = std::get_if<exchange::OpenJob>(&job);
   return open != nullptr && open->decision == exchange::OpenDecision::adopt;
 }
@@ -124,15 +126,16 @@ std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
     });
   };
   const double apart = sum(theirs) + sum(their.values) - sum(mine) - sum(own.values);
-  return Share{.moved = static_cast<double>(replica.averaging().gamma) *
-                        static_cast<double>(commit.w) * static_cast<double>(commit.parts.own) *
-                        apart,
-               .weight = static_cast<double>(commit.parts.their),
-               .size = 2 * (magnitude(mine) + magnitude(own.values)) + magnitude(theirs) +
-                       magnitude(their.values),
-               .by_momentum =
-                   static_cast<double>(commit.degree_inverse * replica.averaging().momentum_step) *
-                   momentum_after(commit, replica)};
+  return Share{
+      .moved = static_cast<double>(replica.averaging().gamma) * static_cast<double>(commit.w) *
+               static_cast<double>(commit.parts.own) * apart,
+      .weight = static_cast<double>(commit.parts.their),
+      .size = 2 * (magnitude(mine) + magnitude(own.values)) + magnitude(theirs) +
+              magnitude(their.values),
+      .by_momentum = !commit.goes_on ? 0
+                                     : static_cast<double>(commit.degree_inverse *
+                                                           replica.averaging().momentum_step) *
+                                           momentum_after(commit, replica)};
 }
 
 // The sum of the elements of a link's momentum after an exchange is committed.

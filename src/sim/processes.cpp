@@ -22,9 +22,10 @@ constexpr std::array kEventNames{
     "outcome", "leave",   "checkpoint", "arriving",    "unreadable", "circuit ended"};
 static_assert(kEventNames.size() == std::variant_size_v<peer::Event>);
 constexpr std::array kMessageNames{
-    "Hello",        "Refuse",         "Neighbour", "Gossip",     "Heartbeat", "LinkOpen",
-    "Keyframe",     "Delta",          "Reduce",    "Bye",        "Reconcile", "RunFileRequest",
-    "RunFileReply", "ReduceReceived", "DialBack",  "DialedBack", "Introduce", "Circuit"};
+    "Hello",      "Refuse",         "Neighbour",    "Gossip",         "Heartbeat",
+    "LinkOpen",   "Keyframe",       "Delta",        "Reduce",         "Bye",
+    "Reconcile",  "RunFileRequest", "RunFileReply", "ReduceReceived", "DialBack",
+    "DialedBack", "Introduce",      "Circuit",      "Settle"};
 static_assert(kMessageNames.size() == std::variant_size_v<wire::Message>);
 constexpr std::array kOutcomeNames{
     "step done",     "gradient", "outer gradient", "outer step done", "evaluated",

@@ -1,9 +1,11 @@
 #include "wire/delta_head.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "base/assert.hpp"
+#include "wire/fields.hpp"
 #include "wire/packed.hpp"
 
 namespace starling::wire {
@@ -14,7 +16,8 @@ constexpr std::uint8_t kHash = 2;
 constexpr std::uint8_t kBuffers = 4;
 constexpr std::uint8_t kBandwidth = 8;
 constexpr std::uint8_t kWeight = 16;
-constexpr std::uint8_t kAll = 31;
+constexpr std::uint8_t kTurn = 32;
+constexpr std::uint8_t kAll = 63;
 
 constexpr std::size_t kPadding = 7;  // frames pad metadata to 8 bytes
 
@@ -23,8 +26,10 @@ std::uint8_t contents_of(const Delta& delta) {
   return static_cast<std::uint8_t>(
       bit(delta.settled, kSettled) | bit(delta.mirror_hash.has_value(), kHash) |
       bit(!delta.buffers.empty(), kBuffers) | bit(delta.bandwidth != 0, kBandwidth) |
-      bit(delta.weight != 0, kWeight));
+      bit(delta.weight != 0, kWeight) | bit(delta.turn != Turn::average, kTurn));
 }
+
+constexpr bool has_gathered(Turn turn) { return turn == Turn::up; }
 
 base::Result<DeltaHead> refuse(std::string text) {
   return base::fail(base::ErrorCode::protocol, "a delta's {}", text);
@@ -43,6 +48,8 @@ std::vector<std::uint8_t> pack_head(const Delta& delta) {
   if (delta.mirror_hash) put_bytes(bytes, *delta.mirror_hash, 8);
   if (!delta.buffers.empty()) put_varint(bytes, delta.buffers.size());
   if (delta.bandwidth != 0) put_bfloat16(bytes, delta.bandwidth);
+  if (delta.turn != Turn::average) bytes.push_back(static_cast<std::uint8_t>(delta.turn));
+  if (has_gathered(delta.turn)) put_bytes(bytes, std::bit_cast<std::uint32_t>(delta.gathered), 4);
   return bytes;
 }
 
@@ -60,6 +67,10 @@ base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes) {
   if ((contents & kHash) != 0) delta.mirror_hash = cursor.fixed(8);
   if ((contents & kBuffers) != 0) head.buffer_bytes = cursor.varint();
   if ((contents & kBandwidth) != 0) delta.bandwidth = cursor.bfloat16();
+  if ((contents & kTurn) != 0) delta.turn = static_cast<Turn>(cursor.fixed(1));
+  if (has_gathered(delta.turn)) {
+    delta.gathered = std::bit_cast<float>(static_cast<std::uint32_t>(cursor.fixed(4)));
+  }
   const auto rest = cursor.rest();
   const bool ends = rest.size() <= kPadding &&
                     std::ranges::all_of(rest, [](std::uint8_t byte) { return byte == 0; });
@@ -69,6 +80,10 @@ base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes) {
   }
   if (delta.weight < kNoWeight || delta.weight > kWeightMax) {
     return refuse(fmt::format("weight is not in {} to {}", kNoWeight, kWeightMax));
+  }
+  if (!is_known(delta.turn)) return refuse("turn is of a kind that is not allowed here");
+  if (!(delta.gathered >= 0 && delta.gathered <= kSettleWeightMax)) {
+    return refuse("gathered weight is out of bounds");
   }
   if (!is_amount(delta.bandwidth)) {
     return refuse("bandwidth is not a number of bytes a second");

@@ -50,6 +50,7 @@ constexpr bool is_known(MemberState value) { return value <= MemberState::left; 
 constexpr bool is_known(Reachability value) { return value <= Reachability::dials_only; }
 constexpr bool is_known(NeighbourKind value) { return value <= NeighbourKind::leave; }
 constexpr bool is_known(DeathReason value) { return value <= DeathReason::left; }
+constexpr bool is_known(Turn value) { return value <= Turn::down; }
 constexpr bool is_known(ReducePhase value) { return value <= ReducePhase::gather; }
 constexpr bool is_known(ByeReason value) { return value <= ByeReason::replaced; }
 constexpr bool is_known(DialBackOutcome value) { return value <= DialBackOutcome::busy; }
@@ -175,6 +176,16 @@ void fields(Like<Delta> auto& delta, auto&& visit) {
   visit("payload", delta.payload, Payload{});
   visit("buffers", delta.buffers, Tail{});
   visit("bandwidth", delta.bandwidth, Any{});
+  visit("turn", delta.turn, Known{});
+  visit("gathered", delta.gathered, Within{0.0F, kSettleWeightMax});
+}
+
+void fields(Like<Settle> auto& settle, auto&& visit) {
+  visit("root", settle.root, Any{});
+  visit("child", settle.child, Any{});
+  visit("ready", settle.ready, Any{});
+  visit("begun", settle.begun, Any{});
+  visit("off", settle.off, Any{});
 }
 
 void fields(Like<Keyframe> auto& keyframe, auto&& visit) {

@@ -40,6 +40,7 @@ enum class FrameType : std::uint8_t {
   run_file_request = 12,
   run_file_reply = 13,
   reduce_received = 14,
+  settle = 16,
   dial_back = 20,
   dialed_back = 21,
   introduce = 22,

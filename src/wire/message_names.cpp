@@ -24,6 +24,7 @@ Purpose purpose_of(std::uint8_t frame_type) noexcept {
     case FrameType::hello:
     case FrameType::refuse:
     case FrameType::link_open:
+    case FrameType::settle:
     case FrameType::bye:
     case FrameType::run_file_request:
     case FrameType::run_file_reply:

@@ -126,7 +126,8 @@ FrameType type_of(const Message& message) noexcept {
                                   FrameType::reconcile,      FrameType::run_file_request,
                                   FrameType::run_file_reply, FrameType::reduce_received,
                                   FrameType::dial_back,      FrameType::dialed_back,
-                                  FrameType::introduce,      FrameType::circuit_call};
+                                  FrameType::introduce,      FrameType::circuit_call,
+                                  FrameType::settle};
   static_assert(std::size(kTypes) == std::variant_size_v<Message>);
   return kTypes[message.index()];
 }
@@ -149,6 +150,8 @@ Decoded decode(Frame&& frame) {
       return read<Heartbeat, fb::Heartbeat>(frame);
     case FrameType::link_open:
       return read<LinkOpen, fb::LinkOpen>(frame);
+    case FrameType::settle:
+      return read<Settle, fb::Settle>(frame);
     case FrameType::keyframe:
       return read<Keyframe, fb::Keyframe>(frame);
     case FrameType::delta:

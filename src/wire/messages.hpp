@@ -36,6 +36,7 @@ inline constexpr std::uint32_t kBatchMax = 1U << 20;  ///< samples of a step
 inline constexpr float kRateMax = 1e6F;               ///< learning rate
 inline constexpr std::uint16_t kDeltaDegreeMax = 64;  ///< open links of a delta's sender
 inline constexpr std::int8_t kWeightMax = 63;         ///< largest exponent of a weight
+inline constexpr float kSettleWeightMax = 1e30F;      ///< of all that is gathered at a peer
 inline constexpr std::int8_t kNoWeight = -64;         ///< in place of the exponent: the weight is 0
 
 using RunId = base::Hash128;
@@ -183,6 +184,26 @@ struct LinkOpen {
   base::ExchangeNumber committed;  ///< the sender's last commit in that session
 };
 
+/// The place of the sender in the tree along which replicas settle (exchange/tree.hpp).
+struct Settle {
+  std::uint64_t root = 0;  ///< rank of the root, as the sender knows it
+  bool child = false;      ///< the receiver is the sender's parent
+  bool ready = false;      ///< all below the sender know that root, and so do their neighbours
+  bool begun = false;      ///< all know it: replicas are gathered
+  bool off = false;        ///< the sender has given the tree up
+
+  friend bool operator==(const Settle&, const Settle&) = default;
+};
+
+/// How an exchange moves its ends, together with the other end's turn.
+enum class Turn : std::uint8_t {
+  average,  ///< by the weights of both, if the other end averages, too
+  hold,     ///< not
+  up,       ///< if the other end gathers, that one takes in what is gathered at the sender
+  gather,
+  down,  ///< if the other end holds, that one takes the sender's replica
+};
+
 /// One end's half of an exchange.
 struct Delta {
   base::ExchangeNumber exchange;
@@ -195,6 +216,8 @@ struct Delta {
   base::Bytes buffers{};   ///< float32 values, all of the sender's buffers; empty: not sent
   /// Bytes/s at which the receiver's own deltas arrived here, rounded to 8 bits; 0: not known.
   float bandwidth = 0;
+  Turn turn = Turn::average;
+  float gathered = 0;  ///< of up: weight of all that is gathered at the sender
 };
 
 /// A whole replica: its difference to the run's initial parameters.
@@ -300,7 +323,7 @@ struct Circuit {
 
 using Message = std::variant<Hello, Refuse, Neighbour, Gossip, Heartbeat, LinkOpen, Keyframe, Delta,
                              Reduce, Bye, Reconcile, RunFileRequest, RunFileReply, ReduceReceived,
-                             DialBack, DialedBack, Introduce, Circuit>;
+                             DialBack, DialedBack, Introduce, Circuit, Settle>;
 
 /// The purpose of a frame's bytes, for the byte meter.
 enum class Purpose : std::uint8_t {

@@ -32,6 +32,7 @@ constexpr const char* title_of(const Heartbeat&) { return "a heartbeat"; }
 constexpr const char* title_of(const Reconcile&) { return "a comparison of tables"; }
 constexpr const char* title_of(const LinkOpen&) { return "a link opening"; }
 constexpr const char* title_of(const Delta&) { return "a delta"; }
+constexpr const char* title_of(const Settle&) { return "a place in a tree"; }
 constexpr const char* title_of(const Keyframe&) { return "a keyframe"; }
 constexpr const char* title_of(const Reduce&) { return "a piece of a gradient"; }
 constexpr const char* title_of(const ReduceReceived&) { return "a count of pieces"; }

@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(in_settling_every_fourth_delta_carries_the_buffers_or_more_
     options.config.buffers_every = every;
     Transcript peer(options);
     peer.open_fresh('a');
-    peer.on(Phase::settling);
+    peer.settle_without_tree();
     std::vector<std::uint64_t> carry;
     for (std::uint64_t t = 1; t <= 8; ++t) {
       if (peer.encode->with_buffers) carry.push_back(t);
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_run_without_buffers_never_asks_for_them) {
   Transcript peer(options);
   peer.open_fresh('a');
   BOOST_TEST(!peer.encode->with_buffers);
-  peer.on(Phase::settling);
+  peer.settle_without_tree();
   BOOST_TEST(!peer.encode->with_buffers);
 }
 
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(a_peer_does_not_settle_before_its_buffers_agree) {
   options.buffers = 1;
   Transcript peer(options);
   peer.open_fresh('a');
-  peer.on(Phase::settling);
+  peer.settle_without_tree();
   const auto encoded = [&](double buffer_drift) {
     return peer.on(Encoded{.peer = peer.encode->peer,
                            .tag = peer.encode->tag,
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(density_is_another_at_the_finish_and_in_settling) {
     peer.step(1, progress);
     if (settling) {
       peer.open_fresh('b');
-      peer.on(Phase::settling);
+      peer.settle_without_tree();
     }
     peer.up('a');
     peer.link_open('a', {.nonce = 7, .progress = progress});
@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(density_is_another_at_the_finish_and_in_settling) {
 
 BOOST_AUTO_TEST_CASE(a_peer_without_neighbours_settles_at_once) {
   Transcript peer(plain_options());
-  TEST_LINES(peer.on(Phase::settling), "settled");
+  TEST_LINES(peer.settle_without_tree(), "settled");
   TEST_LINES(peer.on(Phase::done));
   TEST_LINES(peer.expire());
   BOOST_TEST(!peer.core.next_deadline().has_value());
@@ -372,7 +372,7 @@ BOOST_AUTO_TEST_CASE(a_peer_without_neighbours_settles_at_once) {
 BOOST_AUTO_TEST_CASE(a_peer_settles_when_both_ends_agree_and_then_only_answers) {
   Transcript peer(plain_options());
   peer.open_fresh('a');
-  TEST_LINES(peer.on(Phase::settling), "a: run encode 1 at once");
+  TEST_LINES(peer.settle_without_tree(), "a: run encode 1 at once");
   TEST_LINES(peer.encoded(0.02), "a: delta 1 of 1");  // drift above the limit
   TEST_LINES(peer.delta('a', 1, 1, true), "a: run commit 1 w 0.5", "a: run encode 2 at once");
   TEST_LINES(peer.committed());
@@ -393,7 +393,7 @@ BOOST_AUTO_TEST_CASE(a_link_that_has_settled_rests_until_the_replica_moves_or_th
   Transcript peer(plain_options());
   peer.open_fresh('a');
   peer.open_fresh('b');
-  peer.on(Phase::settling);
+  peer.settle_without_tree();
   const EncodeJob for_b = *peer.encode;
   peer.encode->peer = peer_named('a');
   peer.encode->tag = for_b.tag - 1;
@@ -426,7 +426,7 @@ BOOST_AUTO_TEST_CASE(a_link_does_not_rest_on_an_exchange_that_has_not_settled_it
   Transcript peer(plain_options());
   peer.open_fresh('b');
   peer.open_fresh('a');
-  peer.on(Phase::settling);
+  peer.settle_without_tree();
   peer.encode->peer = peer_named('a');
   peer.encode->tag -= 1;
   peer.encoded(0.001);
@@ -443,7 +443,7 @@ BOOST_AUTO_TEST_CASE(a_link_does_not_rest_on_an_exchange_that_has_not_settled_it
 BOOST_AUTO_TEST_CASE(settling_ends_at_its_timeout_or_when_the_last_link_is_gone) {
   Transcript peer(plain_options());
   peer.open_fresh('a');
-  peer.on(Phase::settling);
+  peer.settle_without_tree();
   peer.now += 29s;
   TEST_LINES(peer.expire());
   peer.now += 1s;
@@ -453,7 +453,7 @@ BOOST_AUTO_TEST_CASE(settling_ends_at_its_timeout_or_when_the_last_link_is_gone)
 
   Transcript other(plain_options());
   other.open_fresh('a');
-  other.on(Phase::settling);
+  other.settle_without_tree();
   TEST_LINES(other.down('a'), "a: run suspend", "settled");
 }
 
@@ -461,14 +461,14 @@ BOOST_AUTO_TEST_CASE(who_has_lost_all_links_waits_for_one_while_there_are_member
   Transcript peer(plain_options());
   peer.open_fresh('a');
   peer.on(Company{true});
-  peer.on(Phase::settling);
+  peer.settle_without_tree();
   TEST_LINES(peer.down('a'), "a: run suspend");
   TEST_LINES(peer.on(Company{false}), "settled");
 
   Transcript other(plain_options());
   other.open_fresh('a');
   other.on(Company{true});
-  other.on(Phase::settling);
+  other.settle_without_tree();
   TEST_LINES(other.down('a'), "a: run suspend");
   other.open_fresh('b');
   other.encoded(0.001);
@@ -480,7 +480,7 @@ BOOST_AUTO_TEST_CASE(a_delta_that_was_waiting_for_a_step_is_asked_for_anew_in_se
   Transcript peer(plain_options());
   peer.open_fresh('a');
   const EncodeJob held = *peer.encode;
-  TEST_LINES(peer.on(Phase::settling), "a: run encode 1 at once");
+  TEST_LINES(peer.settle_without_tree(), "a: run encode 1 at once");
   BOOST_TEST(peer.encode->tag != held.tag);
   TEST_LINES(peer.on(Encoded{.peer = held.peer, .tag = held.tag, .exchange = {1}, .status = {}}));
   TEST_LINES(peer.encoded(), "a: delta 1 of 1");

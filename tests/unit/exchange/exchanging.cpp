@@ -21,8 +21,8 @@ class ExchangingAlone {
   explicit ExchangingAlone(const Options& options = plain_options())
       : links(options.config.grace),
         history(options),
-        settling(options.config.settle_timeout, links),
-        exchanging(options, links, history, settling) {}
+        settling(options.config.settle_timeout, links, tree),
+        exchanging(options, links, history, settling, tree) {}
 
   Lines begin(char peer, std::optional<wire::Delta> early = {}) {
     links.begin_opening(peer_named(peer), now, out_).state = OpenState{{.id = 9}};
@@ -67,6 +67,7 @@ class ExchangingAlone {
 
   Links links;
   History history;
+  Tree tree{7, 10s};
   Settling settling;
   Exchanging exchanging;
   base::Time now{};

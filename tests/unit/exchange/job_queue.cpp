@@ -194,6 +194,7 @@ BOOST_AUTO_TEST_CASE(in_settling_a_delta_carries_no_more_than_its_other_end_need
   };
   constexpr double kLeast = 1.0 / 10'000;
   BOOST_TEST(write(0, 0, true).density == 0.01);  // not in settling
+  write(1e6, 0.01, false);                        // much was learned
   BOOST_TEST(write(0.0095, 0.01, true).density == 0.01);
   BOOST_TEST(write(0.0085, 0.01, false).density == kLeast);
   BOOST_TEST(!write(0.0085, 0.01, false).skipped);

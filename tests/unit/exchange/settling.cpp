@@ -31,7 +31,8 @@ struct SettlingAlone {
 
   base::Time now{};
   Links links{30s};
-  Settling settling{10s, links};
+  Tree tree{7, 3s};
+  Settling settling{10s, links, tree};
 };
 
 }  // namespace

@@ -218,6 +218,8 @@ void Swarm::send(std::size_t from, const Send& action) {
       event.message = *open;
     } else if (const auto* delta = std::get_if<wire::Delta>(&message)) {
       event.message = *delta;
+    } else if (const auto* settle = std::get_if<wire::Settle>(&message)) {
+      event.message = *settle;
     } else {
       event.message = std::get<wire::Keyframe>(message);
     }

@@ -79,7 +79,11 @@ std::string line_of(const Action& action) {
 
 Lines lines_of(const Outbox& out) {
   Lines all;
-  for (const Action& action : out) all.push_back(line_of(action));
+  for (const Action& action : out) {
+    const auto* send = std::get_if<Send>(&action);
+    if (send != nullptr && std::holds_alternative<wire::Settle>(send->message)) continue;
+    all.push_back(line_of(action));
+  }
   return all;
 }
 
@@ -114,6 +118,13 @@ Lines Transcript::delta(char peer, std::uint64_t t, std::uint16_t degree, bool s
   wire::Delta delta{.exchange = {t}, .degree = degree, .settled = settled};
   delta.payload.assign(4, static_cast<std::byte>(t));
   return on(Received{peer_named(peer), delta});
+}
+
+Lines Transcript::settle_without_tree() {
+  for (const LinkStatus& link : core.links()) {
+    on(Received{link.peer, wire::Settle{.root = 1, .off = true}});
+  }
+  return on(Phase::settling);
 }
 
 Lines Transcript::step(std::uint64_t step, double progress) {

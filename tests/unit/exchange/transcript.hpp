@@ -50,6 +50,8 @@ class Transcript {
     return on(Received{peer_named(peer), wire::Keyframe{.samples = 0, .payload = {}}});
   }
   Lines step(std::uint64_t step, double progress = 0.0);
+  /// Settling begins where no neighbour wants a tree.
+  Lines settle_without_tree();
 
   /// The outcomes of the jobs that were asked for last, of the kind named.
   Lines encoded(double drift = 0.1, base::Status status = {});

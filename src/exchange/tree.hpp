@@ -1,0 +1,108 @@
+// The tree along which replicas settle. After the last step, neighbours differ by much more than a
+// few elements, and to bring every pair together over every link tells each peer the same several
+// times. So peers choose a spanning tree of their links. Replicas are gathered from its leaves to
+// its root, which has their mean then, and the mean is spread back: each link of the tree carries
+// one difference each way, and the other links rest.
+//
+// Gathering and spreading over a spanning tree: A. Segall, "Distributed Network Protocols", IEEE
+// Transactions on Information Theory 29 (1983). The root is the peer of least rank: ranks are
+// drawn, and each peer takes as its parent the neighbour that first told it of a lesser root. When
+// all neighbours of a peer know its root, and all of its children are ready, it is ready, too; when
+// the root is, all peers know it, and it says so down the tree (extinction: G. Tel, "Introduction
+// to Distributed Algorithms", 2000, section 7.3).
+//
+// Then a peer gathers: for each child in turn,
+//   x += w / (weight gathered so far + w) (mirror of the child - x)
+// where w is the weight of all that is gathered at the child: so x becomes the weighted mean of all
+// below. Later a child takes its parent's mirror as its replica. Where a link of the tree is lost,
+// or nothing happens for long, all peers fall back to exchanges on all of their links.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/bound.hpp"
+#include "base/peer_id.hpp"
+#include "base/time.hpp"
+#include "exchange/duty.hpp"
+#include "exchange/events.hpp"
+#include "exchange/timers.hpp"
+#include "wire/messages.hpp"
+
+namespace starling::exchange {
+
+class Tree {
+ public:
+  /// `rank`: drawn. Gives up when nothing has happened for `patience`.
+  Tree(std::uint64_t rank, base::Duration patience) : patience_(patience), root_(rank) {}
+
+  // Events.
+  /// Settling begins, with these open links and this weight of the own replica.
+  void begin(double weight, const std::vector<base::PeerId>& neighbours, base::Time now,
+             Outbox& out);
+  /// Also before begin(). From a neighbour.
+  void hear(const base::PeerId& peer, const wire::Settle& said, base::Time now, Outbox& out);
+  /// The link with a neighbour is no longer open.
+  void lose(const base::PeerId& peer, base::Time now, Outbox& out);
+  /// A child's part of this weight is about to be taken in. Gives the part of the way to it.
+  [[nodiscard]] float gather(const base::PeerId& peer, float weight);
+  /// An exchange was committed.
+  void committed(const base::PeerId& peer, wire::Turn own, wire::Turn their, base::Time now,
+                 Outbox& out);
+  void expire(base::Time now, Outbox& out);
+
+  // State.
+  /// Replicas settle along the tree: begun, and not given up.
+  [[nodiscard]] bool is_on() const noexcept { return state_ == State::on; }
+  /// This peer has the mean, and so has each that got it from here.
+  [[nodiscard]] bool is_done() const;
+  [[nodiscard]] Duty duty(const base::PeerId& peer) const;
+  /// The turn of a delta that is written now for a neighbour. `told`: the other end knows this
+  /// replica nearly enough already. `awaits`: the turn of its delta of the same exchange, if here.
+  [[nodiscard]] wire::Turn turn(const base::PeerId& peer, bool told,
+                                std::optional<wire::Turn> awaits) const;
+  /// Of all that is gathered here.
+  [[nodiscard]] float weight() const;
+  [[nodiscard]] std::vector<base::PeerId> neighbours() const;
+  void visit_timers(const TimerVisitor& visit) const;
+  void add_bounds(std::size_t links, base::Bounds& out) const;
+
+ private:
+  enum class State : std::uint8_t { waiting, on, off };
+  struct Neighbour {
+    std::optional<wire::Settle> said{};
+    std::optional<wire::Settle> told{};  ///< what this peer has said last
+    double weight = 0;                   ///< that is gathered from it
+    bool gathered = false;               ///< its part is in the own replica
+    bool spread = false;                 ///< it has the mean
+  };
+
+  [[nodiscard]] bool is_child(const Neighbour& neighbour) const;
+  /// All neighbours have told the same root.
+  [[nodiscard]] bool agreed() const;
+  [[nodiscard]] bool ready() const;
+  /// All that is below is gathered here.
+  [[nodiscard]] bool complete() const;
+  /// Takes the other end for its parent if it has told a better root.
+  void consider(const base::PeerId& peer, const wire::Settle& said);
+  void go_on(base::Time now, Outbox& out);
+  void tell(Outbox& out);
+  /// `why`: for people; empty where others know.
+  void give_up(std::string_view why, Outbox& out);
+
+  base::Duration patience_;
+  State state_ = State::waiting;
+  std::uint64_t root_;
+  bool begun_ = false;  ///< all peers know this root
+  std::optional<base::PeerId> parent_{};
+  double own_weight_ = 0;
+  std::map<base::PeerId, Neighbour> neighbours_;
+  bool told_up_ = false;  ///< the parent has what is gathered here
+  bool taken_ = false;    ///< the parent's mean is here
+  base::Time until_{};
+};
+
+}  // namespace starling::exchange

@@ -1,0 +1,240 @@
+#include "exchange/tree.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+
+#include "base/rng.hpp"
+#include "transcript.hpp"
+
+using namespace std::chrono_literals;
+using namespace starling;
+using namespace starling::exchange;
+using exchange::test::peer_named;
+using wire::Turn;
+
+namespace {
+
+constexpr base::Duration kTreePatience = 10s;
+
+/// Peers whose links are a graph, and one number each as its replica. Messages and exchanges of a
+/// link keep their order; which link is next is drawn.
+class Grove {
+ public:
+  Grove(const std::vector<std::string>& edges, std::uint64_t seed) : rng_(seed) {
+    for (const std::string& edge : edges) {
+      links_[edge[0]].push_back(edge[1]);
+      links_[edge[1]].push_back(edge[0]);
+    }
+    for (const auto& [name, others] : links_) {
+      trees_.emplace(name, Tree(rng_(), kTreePatience));
+      x_[name] = static_cast<double>(name - 'a') + 1;
+    }
+  }
+
+  void begin(char name) {
+    std::vector<base::PeerId> neighbours;
+    for (const char other : links_.at(name)) neighbours.push_back(peer_named(other));
+    Outbox out;
+    trees_.at(name).begin(weight_of(name), neighbours, now, out);
+    send(name, out);
+  }
+  void begin_all() {
+    for (const auto& [name, tree] : trees_) begin(name);
+  }
+  /// False: there is nothing to do.
+  bool act() {
+    std::vector<std::pair<char, char>> ready;
+    for (const auto& [link, messages] : wires_) {
+      if (!messages.empty()) ready.push_back(link);
+    }
+    if (!ready.empty() && rng_.below(3) != 0) {
+      const auto [from, to] = ready[rng_.below(ready.size())];
+      const wire::Settle said = wires_[{from, to}].front();
+      wires_[{from, to}].pop_front();
+      Outbox out;
+      trees_.at(to).hear(peer_named(from), said, now, out);
+      send(to, out);
+      return true;
+    }
+    return exchange() || !ready.empty();
+  }
+  void run() {
+    for (int i = 0; i < 10'000 && act();) ++i;
+  }
+
+  [[nodiscard]] Tree& tree(char name) { return trees_.at(name); }
+  [[nodiscard]] bool all_done() const {
+    return std::ranges::all_of(trees_, [](const auto& entry) { return entry.second.is_done(); });
+  }
+  [[nodiscard]] bool all_off() const {
+    return std::ranges::none_of(trees_, [](const auto& entry) { return entry.second.is_on(); });
+  }
+  [[nodiscard]] double x(char name) const { return x_.at(name); }
+  [[nodiscard]] double mean() const {
+    double sum = 0;
+    double weights = 0;
+    for (const auto& [name, others] : links_) {
+      sum += weight_of(name) * (static_cast<double>(name - 'a') + 1);
+      weights += weight_of(name);
+    }
+    return sum / weights;
+  }
+  [[nodiscard]] std::size_t exchanges() const { return exchanges_; }
+
+  base::Time now{100s};
+
+ private:
+  static double weight_of(char name) { return name % 3 == 0 ? 4 : 1; }
+
+  void send(char from, const Outbox& out) {
+    for (const Action& action : out) {
+      const auto* sent = std::get_if<Send>(&action);
+      if (sent == nullptr) continue;
+      wires_[{from, static_cast<char>(sent->peer.bytes[0])}].push_back(
+          std::get<wire::Settle>(sent->message));
+    }
+  }
+
+  /// One exchange, of a link on which somebody has something to tell.
+  bool exchange() {
+    std::vector<std::pair<char, char>> due;
+    for (const auto& [name, others] : links_) {
+      for (const char other : others) {
+        const Duty duty = trees_.at(name).duty(peer_named(other));
+        if (duty == Duty::tell_up && trees_.at(other).duty(peer_named(name)) != Duty::gather) {
+          continue;
+        }
+        if (duty == Duty::tell_up || duty == Duty::tell_down) due.emplace_back(name, other);
+      }
+    }
+    if (due.empty()) return false;
+    const auto [from, to] = due[rng_.below(due.size())];
+    ++exchanges_;
+    Tree& here = trees_.at(from);
+    Tree& there = trees_.at(to);
+    const Turn own = here.turn(peer_named(to), true, std::nullopt);
+    const Turn their = there.turn(peer_named(from), true, own);
+    if (own == Turn::up && their == Turn::gather) {
+      x_[to] +=
+          static_cast<double>(there.gather(peer_named(from), here.weight())) * (x_[from] - x_[to]);
+    }
+    if (own == Turn::down && their == Turn::hold) x_[to] = x_[from];
+    Outbox out;
+    here.committed(peer_named(to), own, their, now, out);
+    send(from, out);
+    out.clear();
+    there.committed(peer_named(from), their, own, now, out);
+    send(to, out);
+    return true;
+  }
+
+  base::Rng rng_;
+  std::map<char, std::vector<char>> links_;
+  std::map<char, Tree> trees_;
+  std::map<char, double> x_;
+  std::map<std::pair<char, char>, std::deque<wire::Settle>> wires_;
+  std::size_t exchanges_ = 0;
+};
+
+const std::vector<std::vector<std::string>> kTreeGraphs{
+    {"ab"},
+    {"ab", "bc", "cd"},
+    {"ab", "ac", "ad", "bc", "bd", "cd"},
+    {"ab", "bc", "cd", "de", "ef", "fa", "ad", "be"},
+    {"ab", "bc", "cd", "da", "ef", "fg", "gh", "he", "ae", "bf", "cg", "dh"}};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(tree)
+
+BOOST_AUTO_TEST_CASE(all_come_to_the_weighted_mean_with_two_exchanges_a_link_of_the_tree) {
+  for (const auto& graph : kTreeGraphs) {
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+      Grove grove(graph, seed);
+      grove.begin_all();
+      grove.run();
+      std::string names;
+      for (const std::string& edge : graph) names += edge;
+      std::ranges::sort(names);
+      names.erase(std::unique(names.begin(), names.end()), names.end());
+      BOOST_TEST_CONTEXT("seed " << seed << ", graph " << graph.front() << " " << graph.size()) {
+        BOOST_REQUIRE(grove.all_done());
+        BOOST_TEST(grove.exchanges() == 2 * (names.size() - 1));
+        for (const char name : names) {
+          BOOST_REQUIRE(std::abs(grove.x(name) - grove.mean()) < 1e-5);
+        }
+      }
+    }
+  }
+}
+
+// A peer that comes late is waited for by its neighbours; if others gather meanwhile, it joins.
+BOOST_AUTO_TEST_CASE(a_peer_that_comes_late_is_in_the_mean) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    Grove grove({"ab", "bc", "cd", "de", "ef"}, seed);
+    for (const char name : {'a', 'b', 'c', 'd', 'e'}) grove.begin(name);
+    grove.run();
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      BOOST_TEST(!grove.all_done());
+      grove.begin('f');
+      grove.run();
+      BOOST_REQUIRE(grove.all_done());
+      BOOST_TEST(std::abs(grove.x('a') - grove.mean()) < 1e-5);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_link_of_the_tree_ends_it_for_all) {
+  Grove grove({"ab", "bc", "cd"}, 1);
+  grove.begin_all();
+  for (int i = 0; i < 12; ++i) grove.act();
+  BOOST_REQUIRE(!grove.all_done());
+  Outbox out;
+  grove.tree('b').lose(peer_named('c'), grove.now, out);
+  BOOST_TEST(!grove.tree('b').is_on());
+  BOOST_TEST(out.size() > 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_tree_that_stands_still_is_given_up_and_all_hear_of_it) {
+  Grove grove({"ab", "bc", "cd"}, 1);
+  for (const char name : {'a', 'b', 'c'}) grove.begin(name);
+  grove.run();
+  grove.now += kTreePatience;
+  Outbox out;
+  grove.tree('c').expire(grove.now, out);
+  BOOST_TEST(!grove.tree('c').is_on());
+  Outbox more;
+  grove.tree('b').hear(peer_named('c'), {.root = 1, .off = true}, grove.now, more);
+  BOOST_TEST(!grove.tree('b').is_on());
+  BOOST_TEST((grove.tree('b').duty(peer_named('a')) == Duty::none));
+}
+
+BOOST_AUTO_TEST_CASE(without_a_link_or_with_a_neighbour_that_wants_none_there_is_no_tree) {
+  Outbox out;
+  Tree alone(5, kTreePatience);
+  alone.begin(1, {}, {}, out);
+  BOOST_TEST(!alone.is_on());
+  Tree other(5, kTreePatience);
+  other.hear(peer_named('a'), {.root = 1, .off = true}, {}, out);
+  other.begin(1, {peer_named('a')}, {}, out);
+  BOOST_TEST(!other.is_on());
+}
+
+BOOST_AUTO_TEST_CASE(a_neighbour_that_has_the_mean_may_leave) {
+  Grove grove({"ab"}, 3);
+  grove.begin_all();
+  grove.run();
+  BOOST_REQUIRE(grove.all_done());
+  Outbox out;
+  for (const char name : {'a', 'b'}) {
+    grove.tree(name).lose(peer_named(name == 'a' ? 'b' : 'a'), grove.now, out);
+    BOOST_TEST(grove.tree(name).is_done());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
