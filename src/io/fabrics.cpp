@@ -69,7 +69,8 @@ Fabrics::Fabrics(Loop& loop, FabricKeys keys, bool tls, bool closed)
   if (const auto file = ucx::module_to_load(); !file) why_not_ = file.error().text;
 }
 
-Fabrics::~Fabrics() = default;
+// All at once, or each would wait in turn.
+Fabrics::~Fabrics() { close(); }
 
 // --- talking ---
 
@@ -340,11 +341,14 @@ base::Time Fabrics::drop_unused(base::Time now) {
   return next;
 }
 
-void Fabrics::close() {
+base::Time Fabrics::close() {
+  base::Time quiet_at{};
   for (Open& open : open_) {
     open.let_in.clear();
     static_cast<void>(renew_filter(open));
+    quiet_at = std::max(quiet_at, open.fabric->quiet_at());
   }
+  return quiet_at;
 }
 
 }  // namespace starling::io

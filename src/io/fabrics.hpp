@@ -91,7 +91,7 @@ class Fabrics {
   Fabrics(Loop& loop, FabricKeys keys, bool tls, bool closed);
   Fabrics(const Fabrics&) = delete;
   Fabrics& operator=(const Fabrics&) = delete;
-  /// Every carrier must be gone.
+  /// Every carrier must be gone. Blocks for up to ucx::kQuiet, unless close() was called in time.
   ~Fabrics();
 
   /// The link was accepted.
@@ -115,8 +115,8 @@ class Fabrics {
   [[nodiscard]] std::vector<std::unique_ptr<Carrier>> take_incoming(std::size_t max);
   /// Releases unused fabrics. Returns when to call it again; Time::max(): never.
   [[nodiscard]] base::Time drop_unused(base::Time now);
-  /// Lets in no more connections. Fabrics may be destroyed ucx::kQuiet later.
-  void close();
+  /// Lets in no more connections. Returns when the fabrics can be destroyed without blocking.
+  base::Time close();
   [[nodiscard]] bool any() const noexcept { return !open_.empty(); }
 
  private:

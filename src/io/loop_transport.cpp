@@ -83,11 +83,7 @@ void LoopTransport::shutdown(std::function<void()> done) {
 void LoopTransport::finish_shutdown() {
   if (!done_ || links_.size() > 0 || dialer_.any_failed()) return;
   if (fabrics_.any()) {
-    // UCX must not lose its listener while its own thread accepts a connection.
-    if (!quiet_at_) {
-      fabrics_.close();
-      quiet_at_ = Loop::now() + ucx::kQuiet;
-    }
+    if (!quiet_at_) quiet_at_ = fabrics_.close();
     if (Loop::now() < *quiet_at_) return;
   }
   std::exchange(done_, nullptr)();

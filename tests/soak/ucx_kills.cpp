@@ -246,8 +246,6 @@ class Survivor {
     talks_.clear();
     lasting.kill();
     if (auto status = fabric_->allow({}); !status) fail(status.error().text);
-    const base::Time quiet = Loop::now() + kQuiet;
-    while (Loop::now() < quiet) fabric_->progress();
   }
 
   Loop loop_;

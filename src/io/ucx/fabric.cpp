@@ -43,7 +43,22 @@ base::Result<std::unique_ptr<Fabric>> Fabric::start(Loop& loop, const FabricConf
   return made;
 }
 
+base::Status Fabric::allow(std::span<const base::Ip> members) {
+  if (!members.empty()) {
+    quiet_at_ = base::Time::max();
+  } else if (quiet_at_ == base::Time::max()) {
+    quiet_at_ = Loop::now() + kQuiet;
+  }
+  return engine_->allow(members);
+}
+
 Fabric::~Fabric() {
+  static_cast<void>(allow({}));
+  while (Loop::now() < quiet_at_) {
+    engine_->progress();
+    static_cast<void>(engine_->take_incoming(0));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   // The handle must release the descriptor before UCX closes it.
   poll_.reset();
 }

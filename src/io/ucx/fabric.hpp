@@ -20,8 +20,7 @@
 namespace starling::io::ucx {
 
 /// A connection that began before allow() removed its address has come in, or has failed, after
-/// this time: a fabric is destroyed this long after an empty allow(), so that no connection
-/// surprises UCX.
+/// this time. UCX uses freed memory if it is destroyed while its own thread takes a connection.
 inline constexpr base::Duration kQuiet = std::chrono::milliseconds(100);
 
 /// Loads UCX on its own thread: some releases (1.22) take half a second to load, in which the loop
@@ -52,7 +51,7 @@ class Fabric {
                                                                    const FabricConfig& config);
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
-  /// Every carrier must be gone, and kQuiet must be over.
+  /// Every carrier must be gone. Blocks until quiet_at(): at most kQuiet.
   ~Fabric();
 
   [[nodiscard]] const FabricConfig& config() const noexcept { return config_; }
@@ -61,12 +60,14 @@ class Fabric {
   /// The port to connect to.
   [[nodiscard]] std::uint16_t port() const noexcept { return engine_->port(); }
 
+  /// When it can be destroyed without blocking: kQuiet after allow({}). Time::max(): somebody is
+  /// let in.
+  [[nodiscard]] base::Time quiet_at() const noexcept { return quiet_at_; }
+
   // As in Engine.
   bool progress() { return engine_->progress(); }
   [[nodiscard]] bool arm() { return engine_->arm(); }
-  [[nodiscard]] base::Status allow(std::span<const base::Ip> members) {
-    return engine_->allow(members);
-  }
+  [[nodiscard]] base::Status allow(std::span<const base::Ip> members);
   void shut(const base::Ip& member) { engine_->shut(member); }
   [[nodiscard]] std::vector<std::unique_ptr<Carrier>> take_incoming(std::size_t max) {
     return engine_->take_incoming(max);
@@ -83,6 +84,7 @@ class Fabric {
   FabricConfig config_;
   Version version_;
   std::unique_ptr<Engine> engine_;
+  base::Time quiet_at_{};
   std::unique_ptr<Handle<uv_poll_t>> poll_;
 };
 

@@ -224,6 +224,18 @@ BOOST_AUTO_TEST_CASE(who_leaves_is_cut) {
   }));
 }
 
+// While UCX's own thread takes a connection, UCX must not go.
+BOOST_AUTO_TEST_CASE(one_that_lets_somebody_in_lasts_until_it_is_quiet) {
+  Loop loop = make_loop();
+  auto side = std::make_unique<Side>(loop);
+  side->allow({kLoopback});
+  const base::Descriptor comes = connect_from(kLoopback, side->fabric->port(), 5'000);
+  BOOST_REQUIRE(comes.valid());
+  const base::Time before = Loop::now();
+  side.reset();
+  BOOST_TEST((Loop::now() >= before + kQuiet));
+}
+
 BOOST_AUTO_TEST_CASE(more_members_than_fit_are_an_error) {
   Loop loop = make_loop();
   Side side(loop);
