@@ -234,6 +234,7 @@ BOOST_AUTO_TEST_CASE(who_answers_a_query_says_nothing_to_the_terminal) {
   const Ended members =
       asked("members", R"([{"name": "\u001b[2J\n\t", "id": "\u001b", "self": false,
       "state": "alive", "reach": "\u001b[1m", "relay": false, "samples": 1,
+      "share": null, "learning_rate": null, "learning_rate_apart": null,
       "accuracy": null, "drift": 0, "links": 1, "addresses": ["\u001b[31m"]}])");
   BOOST_TEST(members.code.value_or(-1) == 0, members.err);
   BOOST_TEST(has(members.out, "?[2J??"), members.out);

@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_relay_brings_peers_together_and_hands_out_their_run_file)
                                  invite.substr(invite.find('/') + 1) + "\nlinks        2\n"),
              status.out);
   const Ended members = run(folder, {"members", "--peer", one.dir()});
-  BOOST_TEST(has(members.out, "           -         -        -      -  " + relay.address()),
+  BOOST_TEST(has(members.out, "           -       -         -        -      -  " + relay.address()),
              members.out);
   relay.process().signal(SIGTERM);
   BOOST_TEST(relay.process().wait().value_or(-1) == 0, relay.process().err());
