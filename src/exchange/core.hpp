@@ -2,8 +2,9 @@
 // a socket, a thread or a vector of parameters. Numeric work goes out as jobs (jobs.hpp).
 //
 // An exchange on a link: each end writes q(t), the delta of its replica, and sends it; with both
-// q(t) an end commits t, and may write q(t+1) `every` own steps after q(t). So one exchange is
-// under way on a link, the slower end sets its pace, and no link waits for another.
+// q(t) an end commits t, and may write q(t+1) `every` own steps after q(t), or when the other end's
+// has come. So one exchange is under way on a link, its faster end sets the pace, and no link waits
+// for another.
 //
 // The core gives each event to the parts that it concerns, and lets them go on after it.
 #pragma once

@@ -390,7 +390,7 @@ void visit_keys(Run& f, Visitor&& visit) {
         "times each way to use it, then exchanges become rarer; 0: no limit.");
   visit("cpu_share", f.exchange.cpu_share, NumberRange{0, 1},
         "Part of a step's computing time that exchanges may take; they become rarer to keep to it. "
-        "0: no limit.");
+        "0: no limit, except a fifth for deltas that faster neighbours wait for.");
   visit.section("swarm");
   visit("degree", f.swarm.degree, IntegerRange{1, membership::kDegreeMax},
         "Neighbours that a peer seeks. More of them agree faster and cost more bytes.");
