@@ -2,6 +2,7 @@
 // (exchange/host_memory.hpp) or a GPU's. exchange/replica.hpp explains the passes.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,12 @@ namespace starling::delta {
 struct Squares {
   double away = 0;  ///< of x - a mirror
   double norm = 0;  ///< of x
+
+  /// |x - a mirror| / |x|; 1 where only x is 0.
+  [[nodiscard]] double distance() const noexcept {
+    if (norm > 0.0) return std::sqrt(away / norm);
+    return away > 0.0 ? 1.0 : 0.0;
+  }
 };
 
 /// y, r and any number of mirrors, of size() float32 elements each; x = y + r, and a mirror's

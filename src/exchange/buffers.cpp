@@ -1,11 +1,11 @@
 #include "exchange/buffers.hpp"
 
-#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "delta/format.hpp"
+#include "delta/replica_memory.hpp"
 
 namespace starling::exchange {
 
@@ -68,16 +68,7 @@ void Buffers::average(std::span<const float> other, float w) {
 
 double Buffers::distance(std::span<const float> other) const {
   ASSERT(other.size() == size());
-  double away = 0.0;
-  double norm = 0.0;
-  for (std::size_t i = 0; i < size(); ++i) {
-    const double value = static_cast<double>(values_[i]);
-    const double apart = value - static_cast<double>(other[i]);
-    away += apart * apart;
-    norm += value * value;
-  }
-  if (norm > 0.0) return std::sqrt(away / norm);
-  return away > 0.0 ? 1.0 : 0.0;
+  return relative_distance(values_, other);
 }
 
 base::Status Buffers::check(std::span<const float> values, ErrorCode code) const {
@@ -91,6 +82,17 @@ base::Status Buffers::check(std::span<const float> values, ErrorCode code) const
                 kMagnitudeMax);
   }
   return {};
+}
+
+double relative_distance(std::span<const float> values, std::span<const float> others) noexcept {
+  delta::Squares sums;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double value = static_cast<double>(values[i]);
+    const double apart = value - static_cast<double>(others[i]);
+    sums.away += apart * apart;
+    sums.norm += value * value;
+  }
+  return sums.distance();
 }
 
 }  // namespace starling::exchange

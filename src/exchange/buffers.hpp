@@ -60,4 +60,8 @@ class Buffers {
   return value + w * (other - value);
 }
 
+/// |values - others| / |values|, of as many elements; 1 where only the values are 0.
+[[nodiscard]] double relative_distance(std::span<const float> values,
+                                       std::span<const float> others) noexcept;
+
 }  // namespace starling::exchange

@@ -125,16 +125,12 @@ DeltaBudget Exchanging::budget(const Link& link) const {
   if (SIM_RARE(whole_density)) return {.density = 1.0};
   if (tree_.is_on()) return {.density = 1.0 / static_cast<double>(options_.elements)};
   double density = SIM_RARE(least_density) ? 0.0 : config.density;
-  if (settling_.has_begun()) {
-    density = config.settle_density;
-  } else if (history_.progress() > 1.0 - config.finish_fraction) {
-    density *= config.finish_factor;
+  DeltaBudget budget{.density = config.settle_density};
+  if (!settling_.has_begun()) {
+    if (history_.progress() > 1.0 - config.finish_fraction) density *= config.finish_factor;
+    if (config.mode != Mode::dense) density *= density_part(weight_, link.weight.value_or(weight_));
+    budget = pace_.budget(density, link.line, links_.open_count());
   }
-  if (!settling_.has_begun() && config.mode != Mode::dense) {
-    density *= density_part(weight_, link.weight.value_or(weight_));
-  }
-  DeltaBudget budget{.density = density};
-  if (!settling_.has_begun()) budget = pace_.budget(density, link.line, links_.open_count());
   budget.density = std::clamp(budget.density, 1.0 / static_cast<double>(options_.elements), 1.0);
   return budget;
 }
@@ -178,15 +174,13 @@ bool Exchanging::is_awaited(const Session& session) {
   return session.received && session.received->exchange == session.expected();
 }
 
-// Of what was learned, the part that an end may keep from the other. A mean is of many peers, so
-// what is gathered may be coarser; the mean itself is passed on, and what one end leaves out adds
-// up.
+// Of what was learned, the part that an end may keep from the other. What is gathered becomes a
+// part of a mean, and may be coarser.
 double Exchanging::near_enough(Duty duty) const {
   constexpr double kGathered = 4.0;
-  constexpr double kSpread = 1.0;
   if (!settling_.has_begun()) return 0;
-  const double near = options_.config.settle_drift;
-  return duty == Duty::tell_up ? kGathered * near : duty == Duty::tell_down ? kSpread * near : near;
+  return duty == Duty::tell_up ? kGathered * options_.config.settle_drift
+                               : options_.config.settle_drift;
 }
 
 // Along the tree, those tell that have something to tell, and the others answer: to what a child
@@ -204,7 +198,7 @@ bool Exchanging::wants_delta(const PeerId& peer, const Session& session) const {
   const ExchangeNumber t = session.expected();
   if (settling_.phase() == Phase::done) return false;
   if (session.encode_job != 0 || session.own(t) != nullptr) return false;
-  if (tree_.is_on() && settling_.has_begun()) return tree_wants_delta(peer, session);
+  if (tree_.is_on()) return tree_wants_delta(peer, session);
   const bool silent = settling_.is_over() || session.rests;
   if (silent && !is_awaited(session)) return false;
   return !(SIM_BUG(next_not_asked_for) && t.value > 3);
@@ -283,16 +277,11 @@ void Exchanging::on(Encoded& event, Time now, Outbox& out) {
 }
 
 // Both ends come to the same, from the two deltas.
-delta::EndParts Exchanging::parts_of(const wire::Delta& own, const wire::Delta& their) {
-  using wire::Turn;
-  if (own.turn == Turn::average && their.turn == Turn::average) {
-    return end_parts(own.weight, their.weight);
-  }
-  if (own.turn == Turn::hold && their.turn == Turn::down) {
-    return {.own = SIM_BUG(mean_not_taken) ? 0.0F : 1.0F, .their = 0};
-  }
-  if (own.turn == Turn::down && their.turn == Turn::hold) return {.own = 0, .their = 1};
-  return {.own = 0, .their = 0};
+delta::EndParts Exchanging::parts_of(Effect effect, const wire::Delta& own,
+                                     const wire::Delta& their) {
+  if (effect == Effect::averages) return end_parts(own.weight, their.weight);
+  const bool takes = effect == Effect::takes && !SIM_BUG(mean_not_taken);
+  return {.own = takes ? 1.0F : 0.0F, .their = effect == Effect::spreads ? 1.0F : 0.0F};
 }
 
 // Commits t with both deltas of it, and asks for the next own delta behind the commit, so that the
@@ -306,29 +295,24 @@ void Exchanging::commit_when_ready(const PeerId& peer, Link& link, Time now, Out
   const std::uint16_t other_degree = SIM_BUG(weight_of_own_degree) ? 1 : session.received->degree;
   const auto degree = static_cast<float>(std::max(own->degree, other_degree));
   session.both_settling = own->settled && session.received->settled;
-  session.own_turn = own->turn;
-  session.their_turn = session.received->turn;
-  const bool averages =
-      session.own_turn == wire::Turn::average && session.their_turn == wire::Turn::average;
-  const bool takes = session.own_turn == wire::Turn::hold && session.their_turn == wire::Turn::down;
-  const bool gathers =
-      session.own_turn == wire::Turn::gather && session.their_turn == wire::Turn::up;
+  const Effect effect = session.effect = effect_of(own->turn, session.received->turn);
+  const bool averages = effect == Effect::averages;
   session.commit_job = links_.next_tag();
-  out.emplace_back(
-      Run{CommitJob{.peer = peer,
-                    .tag = session.commit_job,
-                    .exchange = t,
-                    .own = own->payload,
-                    .their = std::move(session.received->payload),
-                    .w = averages ? 1.0F / (1.0F + degree) : 1.0F,
-                    .parts = parts_of(*own, *session.received),
-                    .degree_inverse = 1.0F / static_cast<float>(own->degree),
-                    .goes_on = averages,
-                    .takes = takes,
-                    .gathers = gathers ? tree_.gather(peer, session.received->gathered) : 0.0F,
-                    .expected_hash = session.received->mirror_hash,
-                    .own_buffers = own->buffers,
-                    .their_buffers = std::move(session.received->buffers)}});
+  out.emplace_back(Run{CommitJob{
+      .peer = peer,
+      .tag = session.commit_job,
+      .exchange = t,
+      .own = own->payload,
+      .their = std::move(session.received->payload),
+      .w = averages ? 1.0F / (1.0F + degree) : 1.0F,
+      .parts = parts_of(effect, *own, *session.received),
+      .degree_inverse = 1.0F / static_cast<float>(own->degree),
+      .goes_on = averages,
+      .takes = effect == Effect::takes,
+      .gathers = effect == Effect::gathers ? tree_.gather(peer, session.received->gathered) : 0.0F,
+      .expected_hash = session.received->mirror_hash,
+      .own_buffers = own->buffers,
+      .their_buffers = std::move(session.received->buffers)}});
   session.received.reset();
   request_next(peer, link, now, out);
 }
@@ -352,7 +336,7 @@ void Exchanging::on(Committed& event, Time now, Outbox& out) {
   if (event.result == CommitResult::mismatch) return reopen_differing(at, event.exchange, out);
   session->committed = event.exchange;
   session->settled = session->both_settling;
-  tree_.committed(event.peer, session->own_turn, session->their_turn, now, out);
+  tree_.committed(event.peer, session->effect, now, out);
   ++link.counters.exchanges;
   wake_links(now, out);
   if (link.open() == nullptr) return;
@@ -403,8 +387,10 @@ void Exchanging::wake_links(Time now, Outbox& out) {
 
 void Exchanging::begin_tree(Time now, Outbox& out) {
   std::vector<PeerId> open;
-  for (const auto& [peer, link] : links_) {
-    if (link.open() != nullptr && options_.config.mode == Mode::tracked) open.push_back(peer);
+  if (options_.config.mode == Mode::tracked) {
+    for (const auto& [peer, link] : links_) {
+      if (link.open() != nullptr) open.push_back(peer);
+    }
   }
   tree_.begin(weight_of(weight_), open, now, out);
 }

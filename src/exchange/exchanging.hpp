@@ -54,7 +54,8 @@ class Exchanging final : public AfterOpening {
   [[nodiscard]] static bool is_awaited(const Session& session);
   [[nodiscard]] bool wants_delta(const base::PeerId& peer, const Session& session) const;
   [[nodiscard]] bool tree_wants_delta(const base::PeerId& peer, const Session& session) const;
-  [[nodiscard]] static delta::EndParts parts_of(const wire::Delta& own, const wire::Delta& their);
+  [[nodiscard]] static delta::EndParts parts_of(Effect effect, const wire::Delta& own,
+                                                const wire::Delta& their);
 
   void answer_if_awaited(Session& session, base::Time now);
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);

@@ -30,8 +30,7 @@ struct Session {
   JobTag commit_job = 0;  ///< commits committed + 1
   bool answers = false;   ///< the next delta does not wait for an own step: the other end does
   Duty duty{};            ///< of the last own delta that was asked for
-  wire::Turn own_turn{};  ///< of the exchange being committed
-  wire::Turn their_turn{};          ///< likewise
+  Effect effect{};        ///< of the exchange being committed
   bool both_settling = false;       ///< both deltas of the exchange being committed say settled
   bool settled = false;             ///< both deltas of the last exchange say settled
   bool rests = false;               ///< it has settled, and nothing has moved since

@@ -318,16 +318,7 @@ double Replica::learned() {
   if (learned_) return *learned_;
   base::LargeFloats x(size());
   must(memory_->read(x));
-  double moved = 0;
-  double norm = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const double value = x[i];
-    const double step = value - static_cast<double>(initial_[i]);
-    moved += step * step;
-    norm += value * value;
-  }
-  const double part = norm > 0 ? std::sqrt(moved / norm) : 1.0;
-  learned_ = std::clamp(part, kLearnedMin, 1.0);
+  learned_ = std::clamp(relative_distance(x, initial_), kLearnedMin, 1.0);
   return *learned_;
 }
 
@@ -476,8 +467,7 @@ double Replica::distance_to(MirrorId mirror, Link& link) {
   // Every call reads other runs.
   const std::size_t every = n < kDriftWhole ? 1 : std::max(kDriftEvery, n / kDriftMost);
   const delta::Squares sums = must(memory_->squares(mirror, link.looks++ % every, every));
-  if (sums.norm > 0.0) return std::sqrt(sums.away / sums.norm);
-  return sums.away > 0.0 ? 1.0 : 0.0;
+  return sums.distance();
 }
 
 bool Replica::staging() const noexcept {

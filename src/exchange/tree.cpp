@@ -6,7 +6,6 @@
 
 #include "base/assert.hpp"
 #include "base/simulated.hpp"
-#include "exchange/config.hpp"
 
 namespace starling::exchange {
 
@@ -72,20 +71,27 @@ float Tree::gather(const PeerId& peer, float weight) {
   return weight / this->weight();
 }
 
-void Tree::committed(const PeerId& peer, Turn own, Turn their, Time now, Outbox& out) {
+void Tree::committed(const PeerId& peer, Effect effect, Time now, Outbox& out) {
   const auto at = neighbours_.find(peer);
   if (state_ != State::on || at == neighbours_.end()) return;
-  Neighbour& neighbour = at->second;
-  if (own == Turn::up && their == Turn::gather) {
-    told_up_ = true;
-  } else if (own == Turn::gather && their == Turn::up) {
-    neighbour.gathered = true;
-  } else if (own == Turn::down && their == Turn::hold) {
-    neighbour.spread = true;
-  } else if (own == Turn::hold && their == Turn::down && parent_ == peer) {
-    taken_ = true;
-  } else if (own == Turn::average || their == Turn::average) {
-    return;  // brings the tree no further
+  switch (effect) {
+    case Effect::tells:
+      told_up_ = true;
+      break;
+    case Effect::gathers:
+      at->second.gathered = true;
+      break;
+    case Effect::takes:
+      taken_ = taken_ || parent_ == peer;
+      break;
+    case Effect::spreads:
+      at->second.spread = true;
+      break;
+    case Effect::holds:
+      break;
+    case Effect::averages:
+    case Effect::crosses:
+      return;  // brings the tree no further
   }
   go_on(now, out);
 }
@@ -129,9 +135,7 @@ Turn Tree::turn(const PeerId& peer, bool told, std::optional<Turn> awaits) const
 
 float Tree::weight() const {
   double all = own_weight_;
-  for (const auto& [peer, neighbour] : neighbours_) {
-    all += neighbour.weight;
-  }
+  for (const auto& [peer, neighbour] : neighbours_) all += neighbour.weight;
   return static_cast<float>(std::min(all, static_cast<double>(wire::kSettleWeightMax)));
 }
 
@@ -153,16 +157,11 @@ bool Tree::is_child(const Neighbour& neighbour) const {
   return neighbour.said && neighbour.said->child && neighbour.said->root == root_;
 }
 
-bool Tree::agreed() const {
-  return std::ranges::all_of(neighbours_, [this](const auto& entry) {
-    return entry.second.said && entry.second.said->root == root_;
-  });
-}
-
 bool Tree::ready() const {
-  return agreed() && std::ranges::all_of(neighbours_, [this](const auto& entry) {
-           return !is_child(entry.second) || entry.second.said->ready;
-         });
+  return std::ranges::all_of(neighbours_, [this](const auto& entry) {
+    const std::optional<wire::Settle>& said = entry.second.said;
+    return said && said->root == root_ && (!said->child || said->ready);
+  });
 }
 
 bool Tree::complete() const {
@@ -179,10 +178,11 @@ void Tree::go_on(Time now, Outbox& out) {
 }
 
 void Tree::tell(Outbox& out) {
+  const bool is_ready = ready();
   for (auto& [peer, neighbour] : neighbours_) {
     const wire::Settle news{.root = root_,
                             .child = parent_ == peer,
-                            .ready = ready(),
+                            .ready = is_ready,
                             .begun = begun_,
                             .off = state_ == State::off};
     if (neighbour.told == news) continue;

@@ -50,8 +50,7 @@ class Tree {
   /// A child's part of this weight is about to be taken in. Gives the part of the way to it.
   [[nodiscard]] float gather(const base::PeerId& peer, float weight);
   /// An exchange was committed.
-  void committed(const base::PeerId& peer, wire::Turn own, wire::Turn their, base::Time now,
-                 Outbox& out);
+  void committed(const base::PeerId& peer, Effect effect, base::Time now, Outbox& out);
   void expire(base::Time now, Outbox& out);
 
   // State.
@@ -81,8 +80,7 @@ class Tree {
   };
 
   [[nodiscard]] bool is_child(const Neighbour& neighbour) const;
-  /// All neighbours have told the same root.
-  [[nodiscard]] bool agreed() const;
+  /// All neighbours have told the same root, and all children are ready.
   [[nodiscard]] bool ready() const;
   /// All that is below is gathered here.
   [[nodiscard]] bool complete() const;

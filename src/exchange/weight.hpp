@@ -16,7 +16,7 @@ namespace starling::exchange {
 /// Of weights that are further apart on a link, the smaller one counts as if they were not.
 inline constexpr int kWeightApartMax = 10;  // in exponents: 2^10
 
-/// 0 where that is no number of a peer that counts.
+/// Of wire::kNoWeight: 0.
 [[nodiscard]] inline double weight_of(std::int8_t exponent) noexcept {
   return exponent == wire::kNoWeight ? 0.0 : std::ldexp(1.0, exponent);
 }

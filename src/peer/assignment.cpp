@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
+#include <utility>
 
 #include "membership/record.hpp"
+#include "peer/upper_median.hpp"
 
 namespace starling::peer {
 namespace {
@@ -33,9 +34,7 @@ std::uint32_t fair_batch(const std::vector<data::Member>& members, double speed,
   if (train.batch_min == 0 || speed == 0) return train.batch;
   std::vector<double> speeds;
   for (const data::Member& member : members) speeds.push_back(member.weight);
-  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
-  std::ranges::nth_element(speeds, middle);
-  const double part = std::min(speed / *middle, 1.0);
+  const double part = std::min(speed / upper_median(std::move(speeds)), 1.0);
   return std::max(static_cast<std::uint32_t>(std::lround(part * train.batch)), train.batch_min);
 }
 

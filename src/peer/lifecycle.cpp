@@ -59,10 +59,10 @@ void Lifecycle::start_if_ready(base::Time now, Outbox& out) {
                                   waits, parts_.training.is_over())) {
     return;
   }
-  const bool is_new = parts_.training.so_far().step.value == 0;
-  if (auto refusal = refuse_rate(parts_.membership.table(), parts_.config.train);
-      refusal && is_new && parts_.config.trains) {
-    return end({EndReason::failed, std::move(*refusal)}, now, out);
+  if (parts_.config.trains && parts_.training.so_far().step.value == 0) {
+    if (auto refusal = refuse_rate(parts_.membership.table(), parts_.config.train)) {
+      return end({EndReason::failed, std::move(*refusal)}, now, out);
+    }
   }
   phase_ = Phase::training;
   timers_.wait_until.reset();

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
 #include "membership/record.hpp"
+#include "peer/upper_median.hpp"
 
 namespace starling::peer {
 namespace {
@@ -21,10 +23,7 @@ double median_of(const membership::MemberTable& table, bool with_self, Value&& v
     if (!with_self && id == table.self_id()) continue;
     if (const auto told = static_cast<double>(value(record)); told > 0) values.push_back(told);
   }
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
+  return values.empty() ? 0 : upper_median(std::move(values));
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include <optional>
 
 #include "base/bound.hpp"
+#include "base/jitter.hpp"
+#include "base/rng.hpp"
 #include "base/time.hpp"
 #include "membership/limits.hpp"
 
@@ -38,11 +40,11 @@ class KeyConflict {
   [[nodiscard]] std::optional<base::Time> due() const noexcept {
     return open_ == 0 ? std::nullopt : std::optional(not_before_);
   }
-  /// The open conflict is overruled. `jitter`, 0 to 1: the two shall not answer in step.
-  void overruled(double jitter, base::Time now) {
+  /// The open conflict is overruled. The two shall not answer in step.
+  void overruled(base::Rng& rng, base::Time now) {
     open_ = 0;
     pause_ = std::clamp(2 * pause_, kOverruleMin, kOverruleMax);
-    not_before_ = now + base::from_seconds(base::seconds(pause_) * (0.5 + 0.5 * jitter));
+    not_before_ = now + base::jittered(pause_, rng);
   }
 
   void add_timers(base::Time now, base::Bounds& out) const {

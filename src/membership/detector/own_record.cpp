@@ -59,7 +59,7 @@ void OwnRecord::leave() {
 bool OwnRecord::raise_above(std::uint64_t incarnation, base::Time now) {
   if (left_) return false;
   if (conflict_.open() != 0 && incarnation >= conflict_.open()) {
-    conflict_.overruled(rng_.uniform(), now);
+    conflict_.overruled(rng_, now);
   }
   if (SIM_BUG(refute_never)) return false;
   MemberRecord raised = table_.self();

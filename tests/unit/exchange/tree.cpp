@@ -125,10 +125,10 @@ class Grove {
     }
     if (own == Turn::down && their == Turn::hold) x_[to] = x_[from];
     Outbox out;
-    here.committed(peer_named(to), own, their, now, out);
+    here.committed(peer_named(to), effect_of(own, their), now, out);
     send(from, out);
     out.clear();
-    there.committed(peer_named(from), their, own, now, out);
+    there.committed(peer_named(from), effect_of(their, own), now, out);
     send(to, out);
     return true;
   }
