@@ -9,6 +9,7 @@
 
 #include "runtime/checkpoint_options.hpp"
 #include "runtime/options.hpp"
+#include "sim/conducts.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::peers {
@@ -98,6 +99,7 @@ struct SimOptions {
   std::string regressions;  ///< folder for failing scenarios, made smaller; empty: none
   bool plan = false;        ///< print the resolved scenario instead
   bool trace = false;
+  sim::MakeConduct make_conduct{};  ///< plays hostile peers; empty: nobody does
 };
 int run_sim(const SimOptions& options);
 

@@ -114,7 +114,7 @@ class TheLaboratory(unittest.TestCase):
 
     def setUp(self):
         self.log = io.StringIO()
-        self.lab = Laboratory(self.PLAN, (None, None), pathlib.Path("nowhere"), ROOT, self.log,
+        self.lab = Laboratory(self.PLAN, (None, None, None), pathlib.Path("nowhere"), ROOT, self.log,
                               lambda _: None)
         self.lab.peers = [StillPeer(0), StillPeer(1)]
         self.heard_at = 0.0
