@@ -1,5 +1,5 @@
-// The commands of `starling`, one file each. Only main.cpp reads the command line. Every command
-// returns the exit code of the program.
+// The commands of `starling`, one file each. Only command_line.cpp reads the command line. Every
+// command returns the exit code of the program.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,10 @@
 #include "wire/messages.hpp"
 
 namespace starling::peers {
+
+/// Runs the program with this command line; returns its exit code. `conduct`: of the peer that it
+/// may be, as in runtime::Options.
+int run_program(int argc, char** argv, peer::Conduct* conduct = nullptr);
 
 struct UpOptions {
   std::string run_file;

@@ -164,9 +164,10 @@ base::LargeFloats Attacker::told_to(const exchange::Job& job, const Replica& rep
   const base::PeerId& peer = exchange::peer_of(job);
   const bool has_mirrors = std::holds_alternative<EncodeJob>(job);
   Known known{.own = own_};
-  for (const base::PeerId& other : links_) {
+  const auto add = [&](const base::PeerId& other) {
     if (replica.has(other)) known.mirrors.push_back(replica.mirror(other, MirrorOf::theirs));
-  }
+  };
+  if (follows_mean(attack_.kind)) std::ranges::for_each(links_, add);
   if (!has_mirrors) return told(attack_, known, rng_);
   const base::LargeFloats theirs = replica.mirror(peer, MirrorOf::theirs);
   const base::LargeFloats mine = replica.mirror(peer, MirrorOf::mine);

@@ -73,6 +73,11 @@ bool tells_other_replica(AttackKind kind) noexcept {
          kind == alie || kind == ipm || kind == dissensus;
 }
 
+bool follows_mean(AttackKind kind) noexcept {
+  using enum AttackKind;
+  return kind == alie || kind == ipm || kind == dissensus;
+}
+
 LargeFloats mean_of(std::span<const LargeFloats> vectors) {
   ASSERT(!vectors.empty());
   return made(vectors.front().size(), [&](std::size_t i) {

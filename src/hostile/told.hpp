@@ -13,6 +13,9 @@ namespace starling::hostile {
 /// The attacks that tell of another replica than the own one.
 [[nodiscard]] bool tells_other_replica(AttackKind kind) noexcept;
 
+/// Those of them that need the replicas of all neighbours.
+[[nodiscard]] bool follows_mean(AttackKind kind) noexcept;
+
 /// What a hostile peer knows when it tells a neighbour of its replica. All are of one size; those
 /// that it does not know are empty.
 struct Known {

@@ -20,7 +20,7 @@ using exchange::Replica;
 
 namespace {
 
-base::PeerId peer(std::uint8_t number) {
+base::PeerId id_of(std::uint8_t number) {
   base::PeerId id;
   id.bytes[0] = number;
   return id;
@@ -32,9 +32,9 @@ struct Swarm {
 
   Swarm() {
     for (std::uint8_t number = 1; number <= 3; ++number) {
-      BOOST_REQUIRE(own.open_fresh(peer(number)).has_value());
+      BOOST_REQUIRE(own.open_fresh(id_of(number)).has_value());
     }
-    BOOST_REQUIRE(neighbour.open_fresh(peer(0)).has_value());
+    BOOST_REQUIRE(neighbour.open_fresh(id_of(0)).has_value());
     for (float& y : own.trained()) y += 0.5F;
     for (float& y : neighbour.trained()) y -= 0.25F;
   }
@@ -43,7 +43,7 @@ struct Swarm {
         attack, [this] { return seconds; }, 1);
   }
   static EncodeJob encode(std::uint8_t to) {
-    return {.peer = peer(to), .tag = to, .options = {.density = 1.0, .bits = 8}};
+    return {.peer = id_of(to), .tag = to, .options = {.density = 1.0, .bits = 8}};
   }
   std::vector<exchange::Outcome> run(const exchange::Job& job) {
     return attacker->exchange(std::span(&job, 1), own, {});
@@ -60,17 +60,18 @@ struct Swarm {
     const Encoded encoded = written(encode(1));
     delta::Elements elements;
     BOOST_REQUIRE(delta::decode(encoded.payload, kElements, elements).has_value());
-    return own.mirror(peer(1), MirrorOf::mine).front() +
+    return own.mirror(id_of(1), MirrorOf::mine).front() +
            (elements.size() == 0 ? 0 : elements.values.front());
   }
   /// One exchange of both ends with neighbour 1.
   void meet() {
     const Encoded mine = written(encode(1));
     base::Bytes their;
-    BOOST_REQUIRE(neighbour.encode(peer(0), {.density = 1.0, .bits = 8}, their).has_value());
-    run(CommitJob{.peer = peer(1), .tag = 5, .own = mine.payload, .their = their, .w = 0.5F});
-    BOOST_REQUIRE(neighbour.stage({.peer = peer(0), .own = their, .their = mine.payload, .w = 0.5F})
-                      .has_value());
+    BOOST_REQUIRE(neighbour.encode(id_of(0), {.density = 1.0, .bits = 8}, their).has_value());
+    run(CommitJob{.peer = id_of(1), .tag = 5, .own = mine.payload, .their = their, .w = 0.5F});
+    BOOST_REQUIRE(
+        neighbour.stage({.peer = id_of(0), .own = their, .their = mine.payload, .w = 0.5F})
+            .has_value());
     neighbour.apply_staged();
   }
   [[nodiscard]] float parameter() const { return own.trained().front(); }
@@ -95,18 +96,18 @@ BOOST_AUTO_TEST_CASE(another_replica_is_told_and_the_own_one_stays) {
 BOOST_AUTO_TEST_CASE(both_ends_commit_what_was_told) {
   begin({.kind = AttackKind::zeros});
   meet();
-  const auto mine = own.mirror_hash(peer(1), MirrorOf::mine);
-  BOOST_TEST(mine == neighbour.mirror_hash(peer(0), MirrorOf::theirs));
+  const auto mine = own.mirror_hash(id_of(1), MirrorOf::mine);
+  BOOST_TEST(mine == neighbour.mirror_hash(id_of(0), MirrorOf::theirs));
   BOOST_TEST(parameter() == 1.5F);
   // Half of the way from 0.75 to 0.
-  BOOST_TEST(neighbour.mirror(peer(0), MirrorOf::mine).front() == 0.375F,
+  BOOST_TEST(neighbour.mirror(id_of(0), MirrorOf::mine).front() == 0.375F,
              boost::test_tools::tolerance(0.01F));
 }
 
 BOOST_AUTO_TEST_CASE(a_copycat_tells_what_the_neighbour_said_last) {
   begin({.kind = AttackKind::copycat});
   meet();
-  BOOST_TEST(told() == own.mirror(peer(1), MirrorOf::theirs).front(),
+  BOOST_TEST(told() == own.mirror(id_of(1), MirrorOf::theirs).front(),
              boost::test_tools::tolerance(0.01F));
 }
 
@@ -140,14 +141,14 @@ BOOST_AUTO_TEST_CASE(poison_is_refused_by_the_other_end_and_committed_by_none) {
     const Encoded mine = written(encode(1));
     BOOST_TEST(!delta::check(mine.payload, kElements).has_value());
     base::Bytes their;
-    BOOST_REQUIRE(neighbour.encode(peer(0), {.density = 1.0, .bits = 8}, their).has_value());
-    const auto before = own.mirror_hash(peer(1), MirrorOf::theirs);
+    BOOST_REQUIRE(neighbour.encode(id_of(0), {.density = 1.0, .bits = 8}, their).has_value());
+    const auto before = own.mirror_hash(id_of(1), MirrorOf::theirs);
     const auto outcomes =
-        run(CommitJob{.peer = peer(1), .tag = 5, .own = mine.payload, .their = their, .w = 0.5F});
+        run(CommitJob{.peer = id_of(1), .tag = 5, .own = mine.payload, .their = their, .w = 0.5F});
     BOOST_REQUIRE(outcomes.size() == 1);
     BOOST_TEST((std::get<exchange::Committed>(outcomes.front()).result ==
                 exchange::CommitResult::applied));
-    BOOST_TEST(own.mirror_hash(peer(1), MirrorOf::theirs) == before);
+    BOOST_TEST(own.mirror_hash(id_of(1), MirrorOf::theirs) == before);
   }
 }
 
@@ -155,7 +156,7 @@ BOOST_AUTO_TEST_CASE(who_never_commits_sends_and_says_nothing_of_the_commit) {
   begin({.kind = AttackKind::never_commits});
   const Encoded mine = written(encode(1));
   BOOST_TEST(!mine.payload.empty());
-  BOOST_TEST(run(CommitJob{.peer = peer(1), .own = mine.payload, .their = mine.payload, .w = 0.5F})
+  BOOST_TEST(run(CommitJob{.peer = id_of(1), .own = mine.payload, .their = mine.payload, .w = 0.5F})
                  .empty());
 }
 

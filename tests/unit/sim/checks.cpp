@@ -252,7 +252,8 @@ BOOST_AUTO_TEST_CASE(hostile_peers_break_no_rule_and_are_not_measured) {
   for (const hostile::AttackTraits& traits : hostile::kAttacks) {
     if (traits.kind == hostile::AttackKind::label_flip) continue;
     const Report report = report_of(
-        fmt::format("duration = 200\n[peers]\ncount = 6\n[run]\nset = [\"run.samples=60000\"]\n"
+        fmt::format("duration = 200\n[peers]\ncount = 6\n[run]\nset = [\"run.samples=30000\", "
+                    "\"exchange.settle_timeout=2\"]\n"
                     "[[hostile]]\npeers = [2]\nattack = \"{}\"\n[expect]\nfinished_min = 5\n",
                     traits.name));
     BOOST_TEST_CONTEXT(traits.name) {
@@ -264,10 +265,10 @@ BOOST_AUTO_TEST_CASE(hostile_peers_break_no_rule_and_are_not_measured) {
 
 BOOST_AUTO_TEST_CASE(an_attack_shows_in_the_results_of_honest_peers) {
   const auto accuracy = [](const std::string& hostile, const std::string& measure) {
-    return measured(
-        report_of("duration = 200\n[peers]\ncount = 6\n[run]\nset = [\"run.samples=60000\"]\n" +
-                  hostile + "[expect]\naccuracy_min = 0\nworst_accuracy_min = 0\n"),
-        measure);
+    return measured(report_of("duration = 200\n[peers]\ncount = 6\n[run]\nset = "
+                              "[\"run.samples=30000\", \"exchange.settle_timeout=2\"]\n" +
+                              hostile + "[expect]\naccuracy_min = 0\nworst_accuracy_min = 0\n"),
+                    measure);
   };
   const std::string noise = "[[hostile]]\npeers = [2, 4]\nattack = \"noise\"\n";
   BOOST_TEST(accuracy(noise, "accuracy_min") < accuracy("", "accuracy_min"));
