@@ -50,7 +50,7 @@ std::optional<double> buffer_distance(const World& world) {
 std::optional<double> mean_distance(const World& world) {
   Vectors all;
   for (const auto& node : world.nodes()) {
-    if (trains(*node) && !node->is_twin() && !node->hostile) all.push_back(replica_of(*node));
+    if (counts(*node)) all.push_back(replica_of(*node));
   }
   return mean(train::distances(all));
 }

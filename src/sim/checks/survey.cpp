@@ -12,11 +12,9 @@
 namespace starling::sim {
 namespace {
 
-bool runs(const Node& node) { return trains(node) && !node.is_twin() && !node.hostile; }
-
 std::size_t count_trainers(const World& world) {
   return static_cast<std::size_t>(
-      std::ranges::count_if(world.nodes(), [&](const auto& node) { return runs(*node); }));
+      std::ranges::count_if(world.nodes(), [&](const auto& node) { return counts(*node); }));
 }
 
 /// Only those with a replica.
@@ -37,6 +35,8 @@ std::size_t count_running(const World& world) {
   return static_cast<std::size_t>(std::ranges::count_if(
       world.nodes(), [&](const auto& node) { return node->is_up() && !node->is_twin(); }));
 }
+
+bool counts(const Node& node) { return trains(node) && !node.is_twin() && !node.hostile; }
 
 bool any_up(const World& world) {
   return std::ranges::any_of(world.nodes(),
@@ -70,7 +70,7 @@ bool connected(const World& world) {
 bool lacks_hub(const World& world) {
   const std::string& hub = world.task().config.membership.hub;
   return !hub.empty() && std::ranges::none_of(world.nodes(), [&](const auto& node) {
-    return runs(*node) && world.plan().peers[node->peer].name == hub;
+    return counts(*node) && world.plan().peers[node->peer].name == hub;
   });
 }
 
@@ -87,14 +87,14 @@ bool views_full(const World& world) {
   if (running == 0) return false;
   const std::size_t wanted = std::min<std::size_t>(config.degree, running - 1);
   return std::ranges::all_of(world.nodes(), [&](const auto& node) {
-    return !runs(*node) || neighbours_of(world, *node).size() >= wanted;
+    return !counts(*node) || neighbours_of(world, *node).size() >= wanted;
   });
 }
 
 std::optional<double> overlay_gap(const World& world) {
   std::map<base::PeerId, std::uint32_t> running;
   for (const auto& node : world.nodes()) {
-    if (runs(*node)) {
+    if (counts(*node)) {
       running.emplace(node->id, static_cast<std::uint32_t>(running.size()));
     }
   }

@@ -12,6 +12,8 @@ namespace starling::sim {
 [[nodiscard]] std::size_t count_running(const World& world);
 /// Whether it runs and has a replica; the functions below consider only such peers.
 [[nodiscard]] bool trains(const Node& node);
+/// Whether it is also honest, and the only one under its key.
+[[nodiscard]] bool counts(const Node& node);
 /// Whether any honest one does; hostile ones need not end.
 [[nodiscard]] bool any_up(const World& world);
 /// Whether links connect any two honest peers that run, over others if needed; false if none runs.
