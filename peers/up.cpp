@@ -16,6 +16,7 @@
 #include "io/address.hpp"
 #include "io/port_mapping.hpp"
 #include "io/trainer_thread.hpp"
+#include "peer/config.hpp"
 #include "peer/model_learner.hpp"
 #include "report/format.hpp"
 #include "runfile/invite.hpp"
@@ -96,10 +97,13 @@ base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run,
     if (*memory != nullptr) replica->move_to(**memory);
     if (!replica->status()) return fail(replica->status().error());
   }
-  return std::make_unique<peer::Worker>(
+  const bool audits = replica->averaging().clips;
+  auto worker = std::make_unique<peer::Worker>(
       std::make_unique<peer::ModelLearner>(std::move(*trainer), loader, *problem.dataset.test),
       std::move(*replica), [&run](const peer::Snapshot& snapshot) { return run.save(snapshot); },
       run.steps_before(), run.samples_before());
+  if (audits) worker->begin_audits(peer::samples_are_alike(run_file));
+  return worker;
 }
 
 /// Trains until the peer ends.

@@ -105,6 +105,11 @@ void Core::on(KeyframeMade& event, Time now, Outbox& out) { opening_.on(event, n
 
 void Core::on(Opened& event, Time now, Outbox& out) { opening_.on(event, now, out); }
 
+void Core::on(const Audited& event, Time, Outbox& out) {
+  exchanging_.heal(event.heals);
+  links_.on(event, out);
+}
+
 void Core::on(const KeyframeArriving& event, Time now, Outbox&) { opening_.on(event, now); }
 
 void Core::visit_timers(const TimerVisitor& visit) const {

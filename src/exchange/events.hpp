@@ -51,7 +51,7 @@ struct Company {
 enum class Phase : std::uint8_t { training, settling, done };
 
 using Event = std::variant<NeighbourUp, NeighbourDown, Received, Progressed, Company, Phase,
-                           Encoded, Committed, KeyframeMade, Opened, KeyframeArriving>;
+                           Encoded, Committed, KeyframeMade, Opened, Audited, KeyframeArriving>;
 
 /// An outcome as the event it is.
 [[nodiscard]] Event event_of(Outcome outcome);

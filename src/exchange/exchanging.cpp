@@ -232,11 +232,12 @@ wire::Delta Exchanging::delta_of(Encoded& event, const Link& link) const {
           .mirror_hash = event.mirror_hash,
           .degree = static_cast<std::uint16_t>(
               std::clamp<std::size_t>(links_.open_count(), 1, kLinksMax)),
-          .weight = weight_,
+          .weight = weight(),
           .settled = settling_.phase() == Phase::settling && agrees,
           .payload = std::move(event.payload),
           .buffers = std::move(event.buffers),
           .bandwidth = static_cast<float>(std::min(link.bandwidth.value(), 1e30)),
+          .radius = event.radius,
           .turn = turn,
           .gathered = tree_.weight()};
 }
@@ -310,6 +311,8 @@ void Exchanging::commit_when_ready(const PeerId& peer, Link& link, Time now, Out
       .goes_on = averages,
       .takes = effect == Effect::takes,
       .gathers = effect == Effect::gathers ? tree_.gather(peer, session.received->gathered) : 0.0F,
+      .own_radius = averages ? own->radius.value_or(kNoRadius) : kNoRadius,
+      .their_radius = averages ? session.received->radius.value_or(kNoRadius) : kNoRadius,
       .expected_hash = session.received->mirror_hash,
       .own_buffers = own->buffers,
       .their_buffers = std::move(session.received->buffers)}});
@@ -389,10 +392,11 @@ void Exchanging::begin_tree(Time now, Outbox& out) {
   std::vector<PeerId> open;
   if (options_.config.mode == Mode::tracked) {
     for (const auto& [peer, link] : links_) {
-      if (link.open() != nullptr) open.push_back(peer);
+      const bool is_trusted = link.trust != Trust::doubted && link.trust != Trust::none;
+      if (link.open() != nullptr && is_trusted) open.push_back(peer);
     }
   }
-  tree_.begin(weight_of(weight_), open, now, out);
+  tree_.begin(weight_of(weight()), open, now, out);
 }
 
 void Exchanging::on_settling(Outbox& out) {

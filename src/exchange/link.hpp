@@ -138,7 +138,9 @@ struct Link {
   double density = 0.0;                   ///< density that was asked for of the last own delta
   Line line;                              ///< what the last own delta met
   std::optional<std::int8_t> weight{};    ///< the other end's, in its last delta
-  Bandwidth bandwidth;                    ///< how fast the other end's deltas arrive
+  Trust trust{};
+  double worse = 1;           ///< as Audited::Finding::worse
+  Bandwidth bandwidth;        ///< how fast the other end's deltas arrive
   base::Time next_send_at{};  ///< when its share of the upload limit allows the next delta
   LinkCounters counters{};
 

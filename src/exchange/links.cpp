@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "base/assert.hpp"
 #include "base/simulated.hpp"
 #include "exchange/config.hpp"
@@ -70,6 +72,21 @@ void Links::forget(iterator at, Outbox& out) {
   drop_mirrors(at, out);
   gone_ += at->second.counters;
   links_.erase(at);
+}
+
+void Links::on(const Audited& event, Outbox& out) {
+  for (const Audited::Finding& finding : event.findings) {
+    const auto at = links_.find(finding.peer);
+    if (at == links_.end()) continue;
+    at->second.trust = finding.trust;
+    at->second.worse = finding.worse;
+    if (!finding.ends) continue;
+    misbehaved(at,
+               fmt::format("has a replica with {:.1f} times the loss of this peer's own, on this "
+                           "peer's data",
+                           finding.worse),
+               out);
+  }
 }
 
 void Links::misbehaved(iterator at, std::string text, Outbox& out) {
@@ -146,6 +163,8 @@ std::vector<LinkStatus> Links::status() const {
                       .bandwidth = link.line.bandwidth,
                       .drift = link.drift,
                       .density = link.density,
+                      .trust = link.trust,
+                      .worse = link.worse,
                       .counters = link.counters};
     if (const auto* open = link.open()) {
       status.stage = LinkStage::open;

@@ -32,6 +32,13 @@ float largest_of(std::span<const float> values) {
   return std::bit_cast<float>(delta::largest_magnitude(values.data(), values.size()));
 }
 
+// How far this end may go at once when it settles, in multiples of what is usual while it trains,
+// or of what it has not told the other end.
+constexpr double kSettleReach = 4.0;
+
+// Links that move this end by a smaller part of a step need no audit.
+constexpr float kAuditedPart = 0.25F;
+
 static_assert(kLinksMax + kGraceLinksMax <= delta::ReplicaMemory::kStepsMax,
               "one commit takes the steps of all links");
 
@@ -193,6 +200,47 @@ base::Result<double> Replica::encode(const PeerId& peer, const delta::Options& o
   return distance_to(link.theirs, link);
 }
 
+std::optional<float> Replica::radius(const PeerId& peer, double lag) {
+  if (!averaging_.clips) return std::nullopt;
+  Link& link = this->link(peer);
+  link.lag = lag;
+  std::vector<double> usual = pulls();
+  for (double& pull : usual) pull *= lag;
+  const double moved = link.reach ? link.reach->moved * lag : 0.0;
+  const bool any = heals_ && link.trust == Trust::vouched;
+  if (any) return std::nullopt;
+  return clip_radius(std::move(usual), moved, clip_multiple(link.trust));
+}
+
+// By how much each link would have moved this end in an exchange that was not late.
+std::vector<double> Replica::pulls() const {
+  std::vector<double> pulls;
+  for (const auto& [peer, link] : links_) {
+    if (link.open && link.reach) pulls.push_back(link.reach->pulled);
+  }
+  return pulls;
+}
+
+double Replica::settle_radius(const Link& link) {
+  const delta::Squares untold = must(memory_->squares(link.mine, 0, 1));
+  return clip_radius(pulls(), std::sqrt(untold.away), kSettleReach).value_or(kNoRadius);
+}
+
+void Replica::set_trust(const PeerId& peer, Trust trust) { link(peer).trust = trust; }
+
+std::vector<PeerId> Replica::pulling() const {
+  std::vector<PeerId> peers;
+  for (const auto& [peer, link] : links_) {
+    if (link.open && link.reach && link.parts.own >= kAuditedPart) peers.push_back(peer);
+  }
+  return peers;
+}
+
+std::span<const float> Replica::known_buffers(const PeerId& peer, MirrorOf which) const {
+  const Link& link = this->link(peer);
+  return which == MirrorOf::theirs ? link.known_buffers : link.told_buffers;
+}
+
 double Replica::buffer_drift(const PeerId& peer) const {
   if (buffers_.size() == 0) return 0.0;
   const Link& link = this->link(peer);
@@ -204,6 +252,7 @@ base::Status Replica::stage(const CommitJob& job) {
   Link& link = this->link(job.peer);
   ASSERT(!link.staged);
   if (auto status = stage_delta(link, job); !status) return status;
+  if (auto status = stage_step(link, job); !status) return status;
   std::vector<float> buffers[2];
   const base::ByteView bytes[2] = {job.own_buffers, job.their_buffers};
   for (std::size_t i = 0; i < 2; ++i) {
@@ -215,8 +264,6 @@ base::Status Replica::stage(const CommitJob& job) {
   }
   link.own_buffers = std::move(buffers[0]);
   link.their_buffers = std::move(buffers[1]);
-  link.w = job.w;
-  link.parts = job.parts;
   link.degree_inverse = job.degree_inverse;
   link.goes_on = job.goes_on;
   link.takes = job.takes;
@@ -225,6 +272,45 @@ base::Status Replica::stage(const CommitJob& job) {
   link.draw = static_cast<std::uint32_t>(base::splitmix64(state));
   link.staged = true;
   return {};
+}
+
+// The step, clipped, and how far apart it leaves the mirrors.
+base::Status Replica::stage_step(Link& link, const CommitJob& job) {
+  if (link.apart.is_vague()) {
+    const auto mine = memory_->mirror(link.mine);
+    if (!mine) return noted(fail(mine.error()));
+    const auto theirs = memory_->mirror(link.theirs);
+    if (!theirs) return noted(fail(theirs.error()));
+    link.apart = Apart(square_between(*mine, *theirs));
+  }
+  if (auto read = read_touched(link, own_delta(link), touched_[0]); !read) return noted(read);
+  if (auto read = read_touched(link, *link.their, touched_[1]); !read) return noted(read);
+  link.staged_apart = link.apart;
+  link.staged_apart.add(touched_[0], touched_[1]);
+  const double distance = link.staged_apart.distance();
+  link.w = job.w * static_cast<float>(clip(distance, job.parts, job.own_radius, job.their_radius));
+  link.parts = job.parts;
+  const double settles = job.takes ? 1.0 : job.gathers;
+  if (averaging_.clips && settles * distance > settle_radius(link)) {
+    return fail(ErrorCode::protocol, "delta: its sender is too far away to settle with");
+  }
+  const double moves = averaging_.mode == Mode::choco ? 0.0 : link.w;
+  link.staged_apart.shrink(1.0 - moves * (double{job.parts.own} + double{job.parts.their}));
+  link.staged_reach = link.reach;
+  if (job.goes_on) {
+    double moved = 0.0;
+    for (const float value : touched_[0].delta.values) moved += double{value} * double{value};
+    link.staged_reach = Reach{.pulled = double{job.parts.own} * distance / link.lag,
+                              .moved = std::sqrt(moved) / link.lag};
+  }
+  return {};
+}
+
+base::Status Replica::read_touched(Link& link, const delta::Delta& delta, Touched& into) {
+  auto read = delta.read(into.delta.indices, into.delta.values);
+  if (read) read = memory_->values_at(link.mine, delta, into.mine);
+  if (read) read = memory_->values_at(link.theirs, delta, into.theirs);
+  return read;
 }
 
 base::Status Replica::stage_delta(Link& link, const CommitJob& job) {
@@ -287,6 +373,8 @@ void Replica::apply_staged() {
     average_buffers(link);
     link.bound = std::min(link.staged_bound, 2.0F * kMagnitudeMax);
     link.momentum_bound = std::min(link.staged_momentum_bound, kMagnitudeMax);
+    link.apart = link.staged_apart;
+    link.reach = link.staged_reach;
     link.staged = false;
     if (link.takes) take(link);
     if (link.gathers > 0.0F) gather(link);
@@ -328,9 +416,12 @@ void Replica::average_buffers(Link& link) {
   if (link.their_buffers.empty()) return;
   const float part = link.gathers > 0.0F ? link.gathers : link.w * link.parts.own;
   if (!SIM_BUG(buffers_not_averaged)) buffers_.average(link.their_buffers, part);
+  link.told_buffers = link.own_buffers;
   for (std::size_t i = 0; i < link.own_buffers.size(); ++i) {
-    link.their_buffers[i] =
-        averaged(link.their_buffers[i], link.own_buffers[i], link.w * link.parts.their);
+    const float own = link.own_buffers[i];
+    const float their = link.their_buffers[i];
+    link.told_buffers[i] = averaged(own, their, link.w * link.parts.own);
+    link.their_buffers[i] = averaged(their, own, link.w * link.parts.their);
   }
   link.known_buffers = std::move(link.their_buffers);
   link.their_buffers.clear();
@@ -395,6 +486,7 @@ base::Status Replica::add_link(const PeerId& peer, base::LargeFloats mine, base:
   ASSERT(links_.size() < kLinksMax + kGraceLinksMax);
   Link link;
   link.bound = std::max(largest_of(mine), largest_of(theirs)) * rounding_of(averaging_.mirror);
+  link.apart = Apart(square_between(mine, theirs));
   const auto added = memory_->add_mirror(std::move(mine));
   if (!added) return fail(added.error());
   const auto their_added = memory_->add_mirror(std::move(theirs));
@@ -475,7 +567,9 @@ bool Replica::staging() const noexcept {
 }
 
 Replica make_replica(std::span<const float> initial, const Config& config, BufferSpec buffers) {
-  Averaging averaging{.mode = config.mode, .mirror = config.mirror};
+  Averaging averaging{.mode = config.mode,
+                      .clips = config.guard && config.mode == Mode::tracked,
+                      .mirror = config.mirror};
   float lambda = static_cast<float>(config.lambda);
   if (config.mode == Mode::choco) {
     averaging.gamma = static_cast<float>(config.gamma);

@@ -1,5 +1,6 @@
 #include "peer/worker.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -46,6 +47,7 @@ bool Worker::work(std::vector<Outcome>& outcomes) {
   const Job job = std::move(jobs_.front());
   jobs_.pop_front();
   if (const auto* step = std::get_if<StepJob>(&job)) {
+    audit_if_due(outcomes);
     outcomes.push_back(run_step(step->lr));
     tell_if_slow(outcomes);
   } else if (std::holds_alternative<GradientJob>(job)) {
@@ -72,7 +74,52 @@ Outcome Worker::run_step(float lr) {
   return count(*batch);
 }
 
+// Before a step, on the samples of its batch: nobody has trained on them yet.
+void Worker::audit_if_due(std::vector<Outcome>& outcomes) {
+  if (!audits_) return;
+  const std::vector<base::PeerId> neighbours = replica_.pulling();
+  if (!audits_->is_due(neighbours.size()) || !learner_->begin_audit(kAuditSamples)) return;
+  auto audited = audit(neighbours);
+  if (!audited) {
+    outcomes.emplace_back(Failed{audited.error()});
+  } else {
+    outcomes.emplace_back(exchange::Outcome(std::move(*audited)));
+  }
+}
+
+base::Result<exchange::Audited> Worker::audit(std::span<const base::PeerId> neighbours) {
+  const std::span<const float> buffers = replica_.buffers().values();
+  replica_.read(copy_);
+  const auto own = learner_->audit(copy_, buffers);
+  if (!own) return base::fail(own.error());
+  std::vector<Tried> tried;
+  for (const base::PeerId& peer : neighbours) {
+    const auto loss_of = [&](exchange::MirrorOf which) {
+      return learner_->audit(replica_.mirror(peer, which), replica_.known_buffers(peer, which));
+    };
+    if (replica_.known_buffers(peer, exchange::MirrorOf::theirs).size() != buffers.size() ||
+        replica_.known_buffers(peer, exchange::MirrorOf::mine).size() != buffers.size()) {
+      continue;  // not told yet
+    }
+    const auto theirs = loss_of(exchange::MirrorOf::theirs);
+    if (!theirs) return base::fail(theirs.error());
+    Tried one{.peer = peer, .loss = *theirs, .compared_with = *own};
+    if (audits_->is_far_worse(one)) {
+      // The mirrors of a slow line are old, at both ends alike.
+      const auto mine = loss_of(exchange::MirrorOf::mine);
+      if (!mine) return base::fail(mine.error());
+      one.compared_with = std::max(*own, *mine);
+    }
+    tried.push_back(one);
+  }
+  exchange::Audited audited = audits_->judge(tried);
+  for (const auto& finding : audited.findings) replica_.set_trust(finding.peer, finding.trust);
+  replica_.heal(audited.heals);
+  return audited;
+}
+
 Outcome Worker::count(const Trained& batch) {
+  if (audits_) audits_->trained(batch.samples);
   ++step_;
   samples_ += batch.samples;
   return StepDone{step_, batch.samples, batch.loss};

@@ -134,10 +134,14 @@ void Processes::begin_incarnation(Node& node, bool twin) {
 std::unique_ptr<TimedWorker> Processes::make_worker(Node& node, const peer::Resume& resume) {
   Task& task = shared_.task;
   const double step_ms = shared_.plan.scenario.sim.step_ms;
-  return std::make_unique<TimedWorker>(
+  auto worker = std::make_unique<TimedWorker>(
       task.learner(node.id),
       exchange::make_replica(task.initial, task.run_file.exchange, task.buffers), node.folder,
       resume.step, resume.samples, base::from_seconds(step_ms / 1000), task.run_file.train.batch);
+  if (worker->replica().averaging().clips) {
+    worker->begin_audits(peer::samples_are_alike(task.run_file));
+  }
+  return worker;
 }
 
 void Processes::kill(Node& node) {

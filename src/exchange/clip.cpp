@@ -1,0 +1,89 @@
+#include "exchange/clip.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "base/bfloat16.hpp"
+
+namespace starling::exchange {
+namespace {
+
+constexpr double kRadiusMax = 1e30;
+constexpr double kRounding = 0x1p-50;  // of a sum, by its terms: more than double's own
+constexpr double kVague = 1e-4;        // relative error of a square that is not good enough
+
+}  // namespace
+
+double clip_multiple(Trust trust) noexcept {
+  switch (trust) {
+    case Trust::unknown:
+      return 1.5;
+    case Trust::vouched:
+      return 4.0;
+    case Trust::doubted:
+      return 1.0;
+    case Trust::none:
+      break;
+  }
+  return 0.0;
+}
+
+void Apart::add(const Touched& own, const Touched& their) {
+  double growth = 0;
+  double terms = square_;
+  std::size_t i = 0;
+  std::size_t j = 0;
+  const auto& own_at = own.delta.indices;
+  const auto& their_at = their.delta.indices;
+  while (i < own_at.size() || j < their_at.size()) {
+    const bool has_own = i < own_at.size() && (j == their_at.size() || own_at[i] <= their_at[j]);
+    const bool has_their = j < their_at.size() && (i == own_at.size() || their_at[j] <= own_at[i]);
+    const double mine = has_own ? own.mine[i] : their.mine[j];
+    const double theirs = has_own ? own.theirs[i] : their.theirs[j];
+    const double own_step = has_own ? own.delta.values[i++] : 0.0;
+    const double their_step = has_their ? their.delta.values[j++] : 0.0;
+    const double before = theirs - mine;
+    const double after = (theirs + their_step) - (mine + own_step);
+    growth += after * after - before * before;
+    terms += after * after + before * before;
+  }
+  square_ = std::max(square_ + growth, 0.0);
+  rounding_ += kRounding * terms;
+}
+
+void Apart::shrink(double left) noexcept {
+  square_ *= left * left;
+  rounding_ *= left * left;
+}
+
+double Apart::distance() const noexcept { return std::sqrt(square_); }
+
+bool Apart::is_vague() const noexcept { return kVague * square_ < rounding_; }
+
+double square_between(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double apart = double{b[i]} - double{a[i]};
+    sum += apart * apart;
+  }
+  return sum;
+}
+
+double clip(double distance, const delta::EndParts& parts, float own_radius, float their_radius) {
+  const auto bounded = [distance](float part, float radius) {
+    const double pull = part * distance;
+    return pull > radius ? radius / pull : 1.0;
+  };
+  return std::min(bounded(parts.own, own_radius), bounded(parts.their, their_radius));
+}
+
+std::optional<float> clip_radius(std::vector<double> usual, double moved, double multiple) {
+  if (usual.size() < kClipLinksMin) return std::nullopt;
+  const auto middle = usual.begin() + static_cast<std::ptrdiff_t>((usual.size() - 1) / 2);
+  std::ranges::nth_element(usual, middle);
+  const double radius = std::min(multiple * std::max(*middle, moved), kRadiusMax);
+  return base::widen(base::narrow_to_even(static_cast<float>(radius)));
+}
+
+}  // namespace starling::exchange
