@@ -32,8 +32,8 @@ float largest_of(std::span<const float> values) {
   return std::bit_cast<float>(delta::largest_magnitude(values.data(), values.size()));
 }
 
-// How far this end may go at once when it settles, in multiples of what is usual while it trains,
-// or of what it has not told the other end.
+// How far this end may go at once when it settles, in multiples of how far it was from what a
+// neighbour knew of it: peers are as far from their mean.
 constexpr double kSettleReach = 4.0;
 
 // Links that move this end by a smaller part of a step need no audit.
@@ -197,7 +197,7 @@ base::Result<double> Replica::encode(const PeerId& peer, const delta::Options& o
   if (!coded) return fail(coded.error());
   largest_written_ = std::max(largest_written_, link.written->size());
   link.written_hash = base::xxh3(out);
-  return distance_to(link.theirs, link);
+  return squares_to(link.theirs, link).distance();
 }
 
 std::optional<float> Replica::radius(const PeerId& peer, double lag) {
@@ -219,11 +219,6 @@ std::vector<double> Replica::pulls() const {
     if (link.open && link.reach) pulls.push_back(link.reach->pulled);
   }
   return pulls;
-}
-
-double Replica::settle_radius(const Link& link) {
-  const delta::Squares untold = must(memory_->squares(link.mine, 0, 1));
-  return clip_radius(pulls(), std::sqrt(untold.away), kSettleReach).value_or(kNoRadius);
 }
 
 void Replica::set_trust(const PeerId& peer, Trust trust) { link(peer).trust = trust; }
@@ -291,7 +286,7 @@ base::Status Replica::stage_step(Link& link, const CommitJob& job) {
   link.w = job.w * static_cast<float>(clip(distance, job.parts, job.own_radius, job.their_radius));
   link.parts = job.parts;
   const double settles = job.takes ? 1.0 : job.gathers;
-  if (averaging_.clips && settles * distance > settle_radius(link)) {
+  if (averaging_.clips && settles * distance > kSettleReach * untold_) {
     return fail(ErrorCode::protocol, "delta: its sender is too far away to settle with");
   }
   const double moves = averaging_.mode == Mode::choco ? 0.0 : link.w;
@@ -551,15 +546,24 @@ void Replica::release_if_alone() {
 }
 
 double Replica::distance(const PeerId& peer, MirrorOf which) {
-  return distance_to(find_mirror(peer, which), link(peer));
+  return squares_to(find_mirror(peer, which), link(peer)).distance();
 }
 
-double Replica::distance_to(MirrorId mirror, Link& link) {
-  const std::size_t n = size();
-  // Every call reads other runs.
-  const std::size_t every = n < kDriftWhole ? 1 : std::max(kDriftEvery, n / kDriftMost);
-  const delta::Squares sums = must(memory_->squares(mirror, link.looks++ % every, every));
+double Replica::untold(const PeerId& peer) {
+  const delta::Squares sums = squares_to(find_mirror(peer, MirrorOf::mine), link(peer));
+  untold_ = std::max(untold_, std::sqrt(sums.away * static_cast<double>(looked_every())));
   return sums.distance();
+}
+
+// One run of elements in so many is looked at.
+std::size_t Replica::looked_every() const {
+  return size() < kDriftWhole ? 1 : std::max(kDriftEvery, size() / kDriftMost);
+}
+
+delta::Squares Replica::squares_to(MirrorId mirror, Link& link) {
+  const std::size_t every = looked_every();
+  return must(
+      memory_->squares(mirror, link.looks++ % every, every));  // every call reads other runs
 }
 
 bool Replica::staging() const noexcept {

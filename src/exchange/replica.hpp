@@ -156,6 +156,9 @@ class Replica {
   /// |x - a mirror of the link| / |x|, estimated from 1/32 of the elements of a large one, and from
   /// a quarter of a million at most; every call looks at others.
   [[nodiscard]] double distance(const base::PeerId& peer, MirrorOf which);
+  /// In settling: the distance() to mine, of which the largest bounds how far this end may go at
+  /// once.
+  [[nodiscard]] double untold(const base::PeerId& peer);
   /// |x - the initial parameters| / |x|, at least kLearnedMin; looks once, in settling.
   [[nodiscard]] double learned();
   /// |buffers - what is known of the other end's| / |buffers|; 0 without buffers, and 1 where
@@ -242,9 +245,9 @@ class Replica {
   delta::ReplicaMemory::CommitStep step_of(const Link& link) const;
   std::optional<delta::ReplicaMemory::HoldBack> next_hold(const Link& link);
   void release_if_alone();
-  double distance_to(MirrorId mirror, Link& link);
+  std::size_t looked_every() const;
+  delta::Squares squares_to(MirrorId mirror, Link& link);
   std::vector<double> pulls() const;
-  double settle_radius(const Link& link);
   void average_buffers(Link& link);
   void take(const Link& link);
   void gather(const Link& link);
@@ -264,6 +267,7 @@ class Replica {
   std::size_t parts_to_clear_ = 0;   // links whose parts of r the next of them clears
   std::size_t largest_written_ = 0;  // elements of the largest own delta so far
   std::optional<double> learned_;
+  double untold_ = 0;  ///< |x - mine|, the largest that untold() has seen
   Averaging averaging_;
   Buffers buffers_;
   std::map<base::PeerId, Link> links_;

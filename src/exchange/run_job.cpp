@@ -39,7 +39,7 @@ std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumbe
       std::clamp(options.density * std::min(outcome.lag, job.lag_factor_max), least, 1.0);
   if (job.near_enough > 0.0) {
     outcome.learned = replica.learned();
-    outcome.mirror_error = replica.distance(job.peer, MirrorOf::mine);
+    outcome.mirror_error = replica.untold(job.peer);
     const double near = job.near_enough * outcome.learned;
     if (outcome.mirror_error < kUntold * near) {
       options.density = least;
