@@ -226,7 +226,9 @@ void Replica::set_trust(const PeerId& peer, Trust trust) { link(peer).trust = tr
 std::vector<PeerId> Replica::pulling() const {
   std::vector<PeerId> peers;
   for (const auto& [peer, link] : links_) {
-    if (link.open && link.reach && link.parts.own >= kAuditedPart) peers.push_back(peer);
+    const std::size_t known = std::min(link.known_buffers.size(), link.told_buffers.size());
+    if (!link.open || !link.reach || known != buffers_.size()) continue;
+    if (link.parts.own >= kAuditedPart) peers.push_back(peer);
   }
   return peers;
 }

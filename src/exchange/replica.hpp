@@ -148,7 +148,8 @@ class Replica {
   void set_trust(const base::PeerId& peer, Trust trust);
   /// While it heals, vouched neighbours may move this end by any distance.
   void heal(bool heals) noexcept { heals_ = heals; }
-  /// Open links whose last exchange could move this end by more than a little.
+  /// Open links whose last exchange could move this end by more than a little, and whose ends know
+  /// each other's buffers: what there is to audit.
   [[nodiscard]] std::vector<base::PeerId> pulling() const;
   /// An end's buffers as both ends know them; empty: they do not.
   [[nodiscard]] std::span<const float> known_buffers(const base::PeerId& peer,

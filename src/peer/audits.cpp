@@ -75,7 +75,9 @@ void Audits::look_at_itself(std::span<const double> worse) {
   if (behind_ == 0) heals_ = false;
 }
 
-bool Audits::is_far_worse(const Tried& tried) noexcept { return far_behind(tried) > kFarWorse; }
+bool Audits::is_alike(const Tried& tried) noexcept {
+  return std::abs(far_behind(tried)) <= kFarWorse;
+}
 
 exchange::Audited Audits::judge(std::span<const Tried> tried) {
   credit_ -= rounds_cost(tried.size());

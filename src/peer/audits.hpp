@@ -42,7 +42,8 @@ class Audits {
   void trained(std::uint32_t samples) noexcept;
   /// Whether there is time to try the replicas of so many neighbours, and the own one.
   [[nodiscard]] bool is_due(std::size_t neighbours) const noexcept;
-  [[nodiscard]] static bool is_far_worse(const Tried& tried) noexcept;
+  /// Neither replica is far worse than the other.
+  [[nodiscard]] static bool is_alike(const Tried& tried) noexcept;
   /// Judges all neighbours that were tried, on the same samples. Others are forgotten.
   [[nodiscard]] exchange::Audited judge(std::span<const Tried> tried);
 

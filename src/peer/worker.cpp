@@ -87,28 +87,24 @@ void Worker::audit_if_due(std::vector<Outcome>& outcomes) {
   }
 }
 
+// Mirrors are compared with mirrors: they lag alike, and lack the noise of the last steps alike.
+// The own ones of all links are nearly the same, so one serves all, unless there is a doubt.
 base::Result<exchange::Audited> Worker::audit(std::span<const base::PeerId> neighbours) {
-  const std::span<const float> buffers = replica_.buffers().values();
-  replica_.read(copy_);
-  const auto own = learner_->audit(copy_, buffers);
+  using exchange::MirrorOf;
+  const auto loss_of = [this](const base::PeerId& peer, MirrorOf which) {
+    return learner_->audit(replica_.mirror(peer, which), replica_.known_buffers(peer, which));
+  };
+  const auto own = loss_of(neighbours.front(), MirrorOf::mine);
   if (!own) return base::fail(own.error());
   std::vector<Tried> tried;
   for (const base::PeerId& peer : neighbours) {
-    const auto loss_of = [&](exchange::MirrorOf which) {
-      return learner_->audit(replica_.mirror(peer, which), replica_.known_buffers(peer, which));
-    };
-    if (replica_.known_buffers(peer, exchange::MirrorOf::theirs).size() != buffers.size() ||
-        replica_.known_buffers(peer, exchange::MirrorOf::mine).size() != buffers.size()) {
-      continue;  // not told yet
-    }
-    const auto theirs = loss_of(exchange::MirrorOf::theirs);
+    const auto theirs = loss_of(peer, MirrorOf::theirs);
     if (!theirs) return base::fail(theirs.error());
     Tried one{.peer = peer, .loss = *theirs, .compared_with = *own};
-    if (audits_->is_far_worse(one)) {
-      // The mirrors of a slow line are old, at both ends alike.
-      const auto mine = loss_of(exchange::MirrorOf::mine);
+    if (!Audits::is_alike(one)) {
+      const auto mine = loss_of(peer, MirrorOf::mine);
       if (!mine) return base::fail(mine.error());
-      one.compared_with = std::max(*own, *mine);
+      one.compared_with = *mine;
     }
     tried.push_back(one);
   }
