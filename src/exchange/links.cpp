@@ -82,17 +82,16 @@ void Links::on(const Audited& event, Outbox& out) {
     at->second.worse = finding.worse;
     if (!finding.ends) continue;
     misbehaved(at,
-               fmt::format("has a replica with {:.1f} times the loss of this peer's own, on this "
-                           "peer's data",
+               fmt::format("it pulls this peer to {:.1f} times the loss, on this peer's data",
                            finding.worse),
-               out);
+               out, true);
   }
 }
 
-void Links::misbehaved(iterator at, std::string text, Outbox& out) {
+void Links::misbehaved(iterator at, std::string text, Outbox& out, bool is_judged) {
   const PeerId peer = at->first;
   forget(at, out);
-  out.emplace_back(Misbehaved{peer, std::move(text)});
+  out.emplace_back(Misbehaved{peer, std::move(text), is_judged});
 }
 
 void Links::refuse_or_fail(iterator at, const base::Error& error, Outbox& out) {

@@ -59,7 +59,7 @@ class Links {
   /// Ends the link, and frees its mirrors.
   void forget(iterator at, Outbox& out);
   /// The other end's fault: ends the link.
-  void misbehaved(iterator at, std::string text, Outbox& out);
+  void misbehaved(iterator at, std::string text, Outbox& out, bool is_judged = false);
   /// A job failed for a reason of this end. Where it had no room, this link ends and others go on;
   /// else the peer cannot go on.
   void refuse_or_fail(iterator at, const base::Error& error, Outbox& out);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -204,21 +205,21 @@ std::optional<float> Replica::radius(const PeerId& peer, double lag) {
   if (!averaging_.clips) return std::nullopt;
   Link& link = this->link(peer);
   link.lag = lag;
-  std::vector<double> usual = pulls();
-  for (double& pull : usual) pull *= lag;
-  const double moved = link.reach ? link.reach->moved * lag : 0.0;
+  // Before a first exchange, the own delta says what is usual.
+  const double moved = link.reach ? link.reach->moved * lag : norm_of(*link.written);
+  std::vector<double> usual;
+  for (const auto& [other, its] : links_) {
+    if (its.open) usual.push_back(its.reach ? its.reach->pulled * lag : moved);
+  }
   const bool any = heals_ && link.trust == Trust::vouched;
   if (any) return std::nullopt;
   return clip_radius(std::move(usual), moved, clip_multiple(link.trust));
 }
 
-// By how much each link would have moved this end in an exchange that was not late.
-std::vector<double> Replica::pulls() const {
-  std::vector<double> pulls;
-  for (const auto& [peer, link] : links_) {
-    if (link.open && link.reach) pulls.push_back(link.reach->pulled);
-  }
-  return pulls;
+double Replica::norm_of(const delta::Delta& delta) {
+  std::vector<float>& values = touched_[0].delta.values;
+  must(delta.read(touched_[0].delta.indices, values));
+  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
 }
 
 void Replica::set_trust(const PeerId& peer, Trust trust) { link(peer).trust = trust; }
@@ -295,10 +296,10 @@ base::Status Replica::stage_step(Link& link, const CommitJob& job) {
   link.staged_apart.shrink(1.0 - moves * (double{job.parts.own} + double{job.parts.their}));
   link.staged_reach = link.reach;
   if (job.goes_on) {
-    double moved = 0.0;
-    for (const float value : touched_[0].delta.values) moved += double{value} * double{value};
+    const auto& moved = touched_[0].delta.values;
+    const double square = std::inner_product(moved.begin(), moved.end(), moved.begin(), 0.0);
     link.staged_reach = Reach{.pulled = double{job.parts.own} * distance / link.lag,
-                              .moved = std::sqrt(moved) / link.lag};
+                              .moved = std::sqrt(square) / link.lag};
   }
   return {};
 }

@@ -248,7 +248,7 @@ class Replica {
   void release_if_alone();
   std::size_t looked_every() const;
   delta::Squares squares_to(MirrorId mirror, Link& link);
-  std::vector<double> pulls() const;
+  double norm_of(const delta::Delta& delta);
   void average_buffers(Link& link);
   void take(const Link& link);
   void gather(const Link& link);

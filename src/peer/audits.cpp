@@ -31,8 +31,8 @@ constexpr int kStrikesNone = 3;
 constexpr int kStrikesEnd = 5;
 constexpr int kBehindHeals = 2;
 
-double far_behind(const Tried& tried) {
-  const double ratio = std::log((tried.loss + kLossFloor) / (tried.compared_with + kLossFloor));
+double far_behind(double own, double their) {
+  const double ratio = std::log((their + kLossFloor) / (own + kLossFloor));
   return std::isfinite(ratio) ? std::clamp(ratio, kLeast, kMost) : kMost;
 }
 
@@ -75,11 +75,7 @@ void Audits::look_at_itself(std::span<const double> worse) {
   if (behind_ == 0) heals_ = false;
 }
 
-bool Audits::is_alike(const Tried& tried) noexcept {
-  return std::abs(far_behind(tried)) <= kFarWorse;
-}
-
-exchange::Audited Audits::judge(std::span<const Tried> tried) {
+exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
   credit_ -= rounds_cost(tried.size());
   credit_ = std::max(credit_, -kAhead * rounds_cost(tried.size()));
   began_ = true;
@@ -89,7 +85,7 @@ exchange::Audited Audits::judge(std::span<const Tried> tried) {
     return std::ranges::find(tried, entry.first, &Tried::peer) == tried.end();
   });
   std::vector<double> worse;
-  for (const Tried& one : tried) worse.push_back(far_behind(one));
+  for (const Tried& one : tried) worse.push_back(far_behind(own, one.loss));
   look_at_itself(worse);
   audited.heals = heals_;
   const double usual = this->usual(worse);

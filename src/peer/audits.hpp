@@ -30,7 +30,6 @@ inline constexpr double kAuditShare = 0.025;
 struct Tried {
   base::PeerId peer;
   double loss = 0;
-  double compared_with = 0;  ///< loss of the own replica, on the same samples
 };
 
 class Audits {
@@ -42,10 +41,9 @@ class Audits {
   void trained(std::uint32_t samples) noexcept;
   /// Whether there is time to try the replicas of so many neighbours, and the own one.
   [[nodiscard]] bool is_due(std::size_t neighbours) const noexcept;
-  /// Neither replica is far worse than the other.
-  [[nodiscard]] static bool is_alike(const Tried& tried) noexcept;
-  /// Judges all neighbours that were tried, on the same samples. Others are forgotten.
-  [[nodiscard]] exchange::Audited judge(std::span<const Tried> tried);
+  /// Judges all neighbours that were tried, on the same samples as the own replica with the loss
+  /// `own`. Others are forgotten.
+  [[nodiscard]] exchange::Audited judge(double own, std::span<const Tried> tried);
 
  private:
   struct Record {

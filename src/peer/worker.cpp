@@ -1,6 +1,7 @@
 #include "peer/worker.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -87,28 +88,35 @@ void Worker::audit_if_due(std::vector<Outcome>& outcomes) {
   }
 }
 
-// Mirrors are compared with mirrors: they lag alike, and lack the noise of the last steps alike.
-// The own ones of all links are nearly the same, so one serves all, unless there is a doubt.
+// Tries where each link pulls to: theirs - mine is what an exchange moves this replica by. From
+// the mean of the own mirrors, which lack the noise of the last steps, as theirs does.
 base::Result<exchange::Audited> Worker::audit(std::span<const base::PeerId> neighbours) {
   using exchange::MirrorOf;
-  const auto loss_of = [this](const base::PeerId& peer, MirrorOf which) {
-    return learner_->audit(replica_.mirror(peer, which), replica_.known_buffers(peer, which));
-  };
-  const auto own = loss_of(neighbours.front(), MirrorOf::mine);
-  if (!own) return base::fail(own.error());
-  std::vector<Tried> tried;
+  std::vector<float>& own = copy_;
+  std::ranges::fill(own, 0.0F);
+  const float part = 1.0F / static_cast<float>(neighbours.size());
+  std::vector<base::LargeFloats> pulls;
   for (const base::PeerId& peer : neighbours) {
-    const auto theirs = loss_of(peer, MirrorOf::theirs);
-    if (!theirs) return base::fail(theirs.error());
-    Tried one{.peer = peer, .loss = *theirs, .compared_with = *own};
-    if (!Audits::is_alike(one)) {
-      const auto mine = loss_of(peer, MirrorOf::mine);
-      if (!mine) return base::fail(mine.error());
-      one.compared_with = *mine;
+    const base::LargeFloats mine = replica_.mirror(peer, MirrorOf::mine);
+    base::LargeFloats& pull = pulls.emplace_back(replica_.mirror(peer, MirrorOf::theirs));
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      own[i] += part * mine[i];
+      pull[i] -= mine[i];
     }
-    tried.push_back(one);
   }
-  exchange::Audited audited = audits_->judge(tried);
+  const base::PeerId& first = neighbours.front();
+  const auto loss = learner_->audit(own, replica_.known_buffers(first, MirrorOf::mine));
+  if (!loss) return base::fail(loss.error());
+  std::vector<Tried> tried;
+  for (std::size_t link = 0; link < neighbours.size(); ++link) {
+    base::LargeFloats& there = pulls[link];
+    std::ranges::transform(own, there, there.begin(), std::plus<>());
+    const auto theirs =
+        learner_->audit(there, replica_.known_buffers(neighbours[link], MirrorOf::theirs));
+    if (!theirs) return base::fail(theirs.error());
+    tried.push_back({neighbours[link], *theirs});
+  }
+  exchange::Audited audited = audits_->judge(*loss, tried);
   for (const auto& finding : audited.findings) replica_.set_trust(finding.peer, finding.trust);
   replica_.heal(audited.heals);
   return audited;

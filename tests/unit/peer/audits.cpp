@@ -21,9 +21,9 @@ base::PeerId neighbour(std::uint8_t number) {
 exchange::Audited judge(Audits& audits, double own, std::initializer_list<double> losses) {
   std::vector<Tried> tried;
   for (const double loss : losses) {
-    tried.push_back({neighbour(static_cast<std::uint8_t>(tried.size())), loss, own});
+    tried.push_back({neighbour(static_cast<std::uint8_t>(tried.size())), loss});
   }
-  return audits.judge(tried);
+  return audits.judge(own, tried);
 }
 
 }  // namespace
