@@ -339,6 +339,7 @@ void Exchanging::on(Committed& event, Time now, Outbox& out) {
   if (event.result == CommitResult::mismatch) return reopen_differing(at, event.exchange, out);
   session->committed = event.exchange;
   session->settled = session->both_settling;
+  if (event.refused) tree_.refuse(out);
   tree_.committed(event.peer, session->effect, now, out);
   ++link.counters.exchanges;
   wake_links(now, out);

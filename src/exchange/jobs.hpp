@@ -142,6 +142,7 @@ struct Committed {
   JobTag tag = 0;
   base::ExchangeNumber exchange;
   CommitResult result = CommitResult::applied;
+  bool refused = false;   ///< applied, but the replica that it tells was judged bad
   base::Error error{};    ///< why, if invalid or failed; no_room: the replica is as it was
   base::Duration took{};  ///< time on the thread that owns the replica
   std::optional<CommitJob> again{};  ///< the job, where there was no room

@@ -365,17 +365,32 @@ base::Status Replica::check_bounds(Link& link, float largest, float momentum_ste
 
 void Replica::apply_staged() {
   if (!staging()) return;
+  base::LargeFloats before;
+  const bool is_judged =
+      judge_ && std::ranges::any_of(links_, [](const auto& entry) {
+        return entry.second.staged && (entry.second.takes || entry.second.gathers > 0.0F);
+      });
+  if (is_judged) {
+    before.resize(size());
+    must(memory_->read(before));
+  }
   must(commit_deltas());
   for (auto& [peer, link] : links_) {
     if (!link.staged) continue;
-    average_buffers(link);
     link.bound = std::min(link.staged_bound, 2.0F * kMagnitudeMax);
     link.momentum_bound = std::min(link.staged_momentum_bound, kMagnitudeMax);
     link.apart = link.staged_apart;
     link.reach = link.staged_reach;
     link.staged = false;
-    if (link.takes) take(link);
+    link.refused = false;
+    if (link.takes) take(link, before);
     if (link.gathers > 0.0F) gather(link);
+    if (link.refused) {
+      link.trust = Trust::none;
+      link.their_buffers.clear();
+      link.own_buffers.clear();
+    }
+    average_buffers(link);
     link.written->clear();  // the mirror has it now
     // A neighbour's delta is bounded by the replica alone: no more room stays for it than a few of
     // the own ones take.
@@ -383,21 +398,25 @@ void Replica::apply_staged() {
   }
 }
 
-// Together with what the deltas left out at this end, so that both ends have the same.
-void Replica::take(const Link& link) {
+// Together with what the deltas left out at this end, so that both ends have the same. `before`: x
+// before the exchange, where that may be judged.
+void Replica::take(Link& link, std::span<const float> before) {
   const auto values = memory_->mirror(link.mine);
   if (!values) return static_cast<void>(must(base::Status(fail(values.error()))));
-  must(memory_->write(*values));
+  link.refused = judge_ && !judge_(before, *values, link.their_buffers);
+  must(memory_->write(link.refused ? before : std::span<const float>(*values)));
 }
 
 // From x itself, not from its mirror: what the other end does not know of x counts less, too.
-void Replica::gather(const Link& link) {
+void Replica::gather(Link& link) {
   const auto theirs = memory_->mirror(link.theirs);
   if (!theirs) return static_cast<void>(must(base::Status(fail(theirs.error()))));
   base::LargeFloats x(size());
   must(memory_->read(x));
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = averaged(x[i], (*theirs)[i], link.gathers);
-  must(memory_->write(x));
+  base::LargeFloats mean(size());
+  for (std::size_t i = 0; i < x.size(); ++i) mean[i] = averaged(x[i], (*theirs)[i], link.gathers);
+  link.refused = judge_ && !judge_(x, mean, link.their_buffers);
+  if (!link.refused) must(memory_->write(mean));
 }
 
 double Replica::learned() {

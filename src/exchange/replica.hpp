@@ -49,6 +49,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -146,6 +147,14 @@ class Replica {
   /// this end; nothing: by any.
   [[nodiscard]] std::optional<float> radius(const base::PeerId& peer, double lag);
   void set_trust(const base::PeerId& peer, Trust trust);
+  /// Whether `there` is about as good a replica as `here`, with the buffers of its owner, if they
+  /// came with it.
+  using Judge = std::function<bool(std::span<const float> here, std::span<const float> there,
+                                   std::span<const float> buffers)>;
+  /// Asked before another replica is taken, or gathered, in settling.
+  void set_judge(Judge judge) { judge_ = std::move(judge); }
+  /// The last exchange was committed, and its replica was not taken or gathered.
+  [[nodiscard]] bool has_refused(const base::PeerId& peer) const { return link(peer).refused; }
   /// While it heals, vouched neighbours may move this end by any distance.
   void heal(bool heals) noexcept { heals_ = heals; }
   /// Open links whose last exchange could move this end by more than a little, and whose ends know
@@ -198,6 +207,7 @@ class Replica {
     MirrorId theirs = 0;
     bool open = true;
     bool staged = false;
+    bool refused = false;  // the last exchange would have taken or gathered what was judged bad
     bool goes_on = true;   // the staged exchange lets its momentum move the ends
     bool takes = false;    // after it, the replica becomes `mine`
     float gathers = 0.0F;  // after it, the replica goes this part of the way to `theirs`
@@ -250,8 +260,8 @@ class Replica {
   delta::Squares squares_to(MirrorId mirror, Link& link);
   double norm_of(const delta::Delta& delta);
   void average_buffers(Link& link);
-  void take(const Link& link);
-  void gather(const Link& link);
+  void take(Link& link, std::span<const float> before);
+  void gather(Link& link);
   bool staging() const noexcept;
   template <class T>
   T must(base::Result<T> result) const;
@@ -264,6 +274,7 @@ class Replica {
   mutable base::Status status_;  // reading may be what fails
   float lambda_;
   bool heals_ = false;
+  Judge judge_;
   std::size_t deltas_to_come_ = 0;   // deltas to be written before the next local step
   std::size_t parts_to_clear_ = 0;   // links whose parts of r the next of them clears
   std::size_t largest_written_ = 0;  // elements of the largest own delta so far

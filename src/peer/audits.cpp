@@ -75,6 +75,10 @@ void Audits::look_at_itself(std::span<const double> worse) {
   if (behind_ == 0) heals_ = false;
 }
 
+bool Audits::are_alike(double own, double other) noexcept {
+  return far_behind(own, other) < kAlike;
+}
+
 exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
   credit_ -= rounds_cost(tried.size());
   credit_ = std::max(credit_, -kAhead * rounds_cost(tried.size()));

@@ -22,6 +22,8 @@ namespace starling::peer {
 
 /// Samples on which replicas are tried at once.
 inline constexpr std::uint32_t kAuditSamples = 16;
+/// Samples on which a replica is tried before it is taken.
+inline constexpr std::uint32_t kJudgeSamples = 128;
 /// Part of the time for training that audits may take, where a step on a sample takes as long as
 /// trying three.
 inline constexpr double kAuditShare = 0.025;
@@ -41,6 +43,8 @@ class Audits {
   void trained(std::uint32_t samples) noexcept;
   /// Whether there is time to try the replicas of so many neighbours, and the own one.
   [[nodiscard]] bool is_due(std::size_t neighbours) const noexcept;
+  /// A replica with the loss `other` is not clearly worse than one with `own`.
+  [[nodiscard]] static bool are_alike(double own, double other) noexcept;
   /// Judges all neighbours that were tried, on the same samples as the own replica with the loss
   /// `own`. Others are forgotten.
   [[nodiscard]] exchange::Audited judge(double own, std::span<const Tried> tried);

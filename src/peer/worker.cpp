@@ -75,6 +75,20 @@ Outcome Worker::run_step(float lr) {
   return count(*batch);
 }
 
+void Worker::begin_audits(bool interchangeable) {
+  audits_.emplace(interchangeable);
+  // The mean of all peers does worse than this one where that has only some of the labels.
+  if (!interchangeable) return;
+  replica_.set_judge([this](std::span<const float> here, std::span<const float> there,
+                            std::span<const float> buffers) {
+    if (!learner_->begin_audit(kJudgeSamples)) return true;
+    const std::span<const float> own = replica_.buffers().values();
+    const auto loss = learner_->audit(here, own);
+    const auto other = learner_->audit(there, buffers.empty() ? own : buffers);
+    return !loss || !other || Audits::are_alike(*loss, *other);
+  });
+}
+
 // Before a step, on the samples of its batch: nobody has trained on them yet.
 void Worker::audit_if_due(std::vector<Outcome>& outcomes) {
   if (!audits_) return;

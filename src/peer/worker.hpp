@@ -32,7 +32,7 @@ class Worker {
 
   /// From now on, neighbours' replicas are tried on this peer's data. `interchangeable`: all peers
   /// train on the same kind of samples.
-  void begin_audits(bool interchangeable) { audits_.emplace(interchangeable); }
+  void begin_audits(bool interchangeable);
 
   void submit(Job job);
 
