@@ -10,6 +10,8 @@ namespace starling::exchange {
 namespace {
 
 constexpr double kRadiusMax = 1e30;
+constexpr double kFewMultiple = 4;     // of few links, where nobody says what is usual
+constexpr double kMovedMultiple = 8;   // of what is trained between two exchanges
 constexpr double kRounding = 0x1p-50;  // of a sum, by its terms: more than double's own
 constexpr double kVague = 1e-4;        // relative error of a square that is not good enough
 
@@ -78,11 +80,24 @@ double clip(double distance, const delta::EndParts& parts, float own_radius, flo
   return std::min(bounded(parts.own, own_radius), bounded(parts.their, their_radius));
 }
 
-std::optional<float> clip_radius(std::vector<double> usual, double moved, double multiple) {
-  if (usual.size() < kClipLinksMin) return std::nullopt;
-  const auto middle = usual.begin() + static_cast<std::ptrdiff_t>((usual.size() - 1) / 2);
-  std::ranges::nth_element(usual, middle);
-  const double radius = std::min(multiple * std::max(*middle, moved), kRadiusMax);
+double norm_of(std::span<const float> values) {
+  double sum = 0;
+  for (const float value : values) sum += double{value} * double{value};
+  return std::sqrt(sum);
+}
+
+float clip_radius(std::vector<Reach> all, const Reach& own, double multiple) {
+  const bool are_few = all.size() < kClipLinksMin;
+  const std::size_t which = are_few ? all.size() - 1 : (all.size() - 1) / 2;
+  const auto usual = [&](double Reach::*of) {
+    const auto at = all.begin() + static_cast<std::ptrdiff_t>(which);
+    std::ranges::nth_element(all, at, {}, of);
+    return (*at).*of;
+  };
+  const double pulled = std::max(usual(&Reach::pulled), own.moved);
+  const double moved = std::max(usual(&Reach::told), own.moved);
+  const double wide = are_few ? std::max(multiple, kFewMultiple) : multiple;
+  const double radius = std::min({wide * pulled, kMovedMultiple * moved, kRadiusMax});
   return base::widen(base::narrow_to_even(static_cast<float>(radius)));
 }
 

@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -72,16 +71,20 @@ class Apart {
 [[nodiscard]] double clip(double distance, const delta::EndParts& parts, float own_radius,
                           float their_radius);
 
-/// What an exchange of a link was like for one end.
+[[nodiscard]] double norm_of(std::span<const float> values);
+
+/// What an exchange of a link was like for one end, if it had not been late.
 struct Reach {
   double pulled = 0;  ///< part D: what the step would have moved this end by, were w and s 1
   double moved = 0;   ///< |own delta|
+  double told = 0;    ///< |their delta|
 };
 
-/// A multiple of what is usual for one exchange of a link: of the lower median of `usual`, over
-/// links, or of what this end itself last moved by on the link, if that is more. Nothing where too
-/// few links say what is usual. As a bfloat16, as it is sent.
-[[nodiscard]] std::optional<float> clip_radius(std::vector<double> usual, double moved,
-                                               double multiple);
+/// By how much an exchange of the link with `own` may move this end, where `all` are those of its
+/// open links, this one among them: a multiple of the lower median of what they pulled by, or of
+/// what this end moved by itself, if that is more; of few links, of the largest. It does not grow
+/// without bound where links pull each other on: in the end, what peers move by is what they train.
+/// As a bfloat16, as it is sent.
+[[nodiscard]] float clip_radius(std::vector<Reach> all, const Reach& own, double multiple);
 
 }  // namespace starling::exchange

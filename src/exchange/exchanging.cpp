@@ -309,6 +309,7 @@ void Exchanging::commit_when_ready(const PeerId& peer, Link& link, Time now, Out
       .parts = parts_of(effect, *own, *session.received),
       .degree_inverse = 1.0F / static_cast<float>(own->degree),
       .goes_on = averages,
+      .judged = settling_.has_begun(),
       .takes = effect == Effect::takes,
       .gathers = effect == Effect::gathers ? tree_.gather(peer, session.received->gathered) : 0.0F,
       .own_radius = averages ? own->radius.value_or(kNoRadius) : kNoRadius,
@@ -339,7 +340,9 @@ void Exchanging::on(Committed& event, Time now, Outbox& out) {
   if (event.result == CommitResult::mismatch) return reopen_differing(at, event.exchange, out);
   session->committed = event.exchange;
   session->settled = session->both_settling;
-  if (event.refused) tree_.refuse(out);
+  if (event.refused) {
+    return links_.misbehaved(at, "its replica is far worse than this peer's", out, true);
+  }
   tree_.committed(event.peer, session->effect, now, out);
   ++link.counters.exchanges;
   wake_links(now, out);

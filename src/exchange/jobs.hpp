@@ -66,6 +66,7 @@ struct CommitJob {
   delta::EndParts parts{};          ///< of the ends, by their weights in this exchange
   float degree_inverse = 1.0F;      ///< 1 / the degree that the own delta says: of the momentum
   bool goes_on = true;              ///< the link's momentum moves the ends
+  bool judged = false;              ///< in settling: what the other end tells is tried first
   bool takes = false;               ///< the replica becomes the link's mirror of it, after the step
   float gathers = 0.0F;             ///< part of the way to the other end's mirror that x goes
   float own_radius = kNoRadius;     ///< of the ends, in the deltas' frames (exchange/clip.hpp)

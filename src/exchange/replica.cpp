@@ -205,21 +205,28 @@ std::optional<float> Replica::radius(const PeerId& peer, double lag) {
   if (!averaging_.clips) return std::nullopt;
   Link& link = this->link(peer);
   link.lag = lag;
-  // Before a first exchange, the own delta says what is usual.
-  const double moved = link.reach ? link.reach->moved * lag : norm_of(*link.written);
-  std::vector<double> usual;
-  for (const auto& [other, its] : links_) {
-    if (its.open) usual.push_back(its.reach ? its.reach->pulled * lag : moved);
-  }
   const bool any = heals_ && link.trust == Trust::vouched;
   if (any) return std::nullopt;
-  return clip_radius(std::move(usual), moved, clip_multiple(link.trust));
+  // Before a first exchange, the own delta says what is usual.
+  const double written = link.reach ? 0.0 : norm_of(*link.written) / lag;
+  const Reach first{.pulled = written, .moved = written, .told = written};
+  std::vector<Reach> all;
+  for (const auto& [other, its] : links_) {
+    if (its.open) all.push_back(its.reach.value_or(link.reach.value_or(first)));
+  }
+  for (Reach& reach : all) {
+    reach.pulled *= lag;
+    reach.told *= lag;
+  }
+  Reach own = link.reach.value_or(first);
+  own.moved *= lag;
+  return clip_radius(std::move(all), own, clip_multiple(link.trust));
 }
 
 double Replica::norm_of(const delta::Delta& delta) {
   std::vector<float>& values = touched_[0].delta.values;
   must(delta.read(touched_[0].delta.indices, values));
-  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+  return exchange::norm_of(values);
 }
 
 void Replica::set_trust(const PeerId& peer, Trust trust) { link(peer).trust = trust; }
@@ -266,6 +273,7 @@ base::Status Replica::stage(const CommitJob& job) {
   link.goes_on = job.goes_on;
   link.takes = job.takes;
   link.gathers = job.gathers;
+  link.judged = job.judged;
   std::uint64_t state = job.exchange.value;
   link.draw = static_cast<std::uint32_t>(base::splitmix64(state));
   link.staged = true;
@@ -296,10 +304,9 @@ base::Status Replica::stage_step(Link& link, const CommitJob& job) {
   link.staged_apart.shrink(1.0 - moves * (double{job.parts.own} + double{job.parts.their}));
   link.staged_reach = link.reach;
   if (job.goes_on) {
-    const auto& moved = touched_[0].delta.values;
-    const double square = std::inner_product(moved.begin(), moved.end(), moved.begin(), 0.0);
     link.staged_reach = Reach{.pulled = double{job.parts.own} * distance / link.lag,
-                              .moved = std::sqrt(square) / link.lag};
+                              .moved = exchange::norm_of(touched_[0].delta.values) / link.lag,
+                              .told = exchange::norm_of(touched_[1].delta.values) / link.lag};
   }
   return {};
 }
@@ -385,6 +392,7 @@ void Replica::apply_staged() {
     link.refused = false;
     if (link.takes) take(link, before);
     if (link.gathers > 0.0F) gather(link);
+    if (link.judged && !link.takes && link.gathers == 0.0F) look_where_it_pulls(link);
     if (link.refused) {
       link.trust = Trust::none;
       link.their_buffers.clear();
@@ -417,6 +425,19 @@ void Replica::gather(Link& link) {
   for (std::size_t i = 0; i < x.size(); ++i) mean[i] = averaged(x[i], (*theirs)[i], link.gathers);
   link.refused = judge_ && !judge_(x, mean, link.their_buffers);
   if (!link.refused) must(memory_->write(mean));
+}
+
+// In settling, nobody trains away what a link pulls to.
+void Replica::look_where_it_pulls(Link& link) {
+  if (!judge_ || link.w == 0.0F || link.parts.own == 0.0F) return;
+  const auto mine = memory_->mirror(link.mine);
+  if (!mine) return static_cast<void>(must(base::Status(fail(mine.error()))));
+  auto there = memory_->mirror(link.theirs);
+  if (!there) return static_cast<void>(must(base::Status(fail(there.error()))));
+  base::LargeFloats x(size());
+  must(memory_->read(x));
+  for (std::size_t i = 0; i < x.size(); ++i) (*there)[i] += x[i] - (*mine)[i];
+  link.refused = !judge_(x, *there, link.their_buffers);
 }
 
 double Replica::learned() {

@@ -147,13 +147,12 @@ class Replica {
   /// this end; nothing: by any.
   [[nodiscard]] std::optional<float> radius(const base::PeerId& peer, double lag);
   void set_trust(const base::PeerId& peer, Trust trust);
-  /// Whether `there` is about as good a replica as `here`, with the buffers of its owner, if they
-  /// came with it.
+  /// Whether `there` is about as good a replica as `here`, with these buffers; empty: its own.
   using Judge = std::function<bool(std::span<const float> here, std::span<const float> there,
                                    std::span<const float> buffers)>;
-  /// Asked before another replica is taken, or gathered, in settling.
+  /// Asked in settling, before another replica is taken or gathered, and where a link pulls to.
   void set_judge(Judge judge) { judge_ = std::move(judge); }
-  /// The last exchange was committed, and its replica was not taken or gathered.
+  /// The last exchange was committed, and the replica that it tells was judged bad.
   [[nodiscard]] bool has_refused(const base::PeerId& peer) const { return link(peer).refused; }
   /// While it heals, vouched neighbours may move this end by any distance.
   void heal(bool heals) noexcept { heals_ = heals; }
@@ -210,6 +209,7 @@ class Replica {
     bool refused = false;  // the last exchange would have taken or gathered what was judged bad
     bool goes_on = true;   // the staged exchange lets its momentum move the ends
     bool takes = false;    // after it, the replica becomes `mine`
+    bool judged = false;   // it is one of settling
     float gathers = 0.0F;  // after it, the replica goes this part of the way to `theirs`
     float w = 0.0F;
     delta::EndParts parts{};
@@ -262,6 +262,7 @@ class Replica {
   void average_buffers(Link& link);
   void take(Link& link, std::span<const float> before);
   void gather(Link& link);
+  void look_where_it_pulls(Link& link);
   bool staging() const noexcept;
   template <class T>
   T must(base::Result<T> result) const;

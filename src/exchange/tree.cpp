@@ -191,10 +191,6 @@ void Tree::tell(Outbox& out) {
   }
 }
 
-void Tree::refuse(Outbox& out) {
-  if (is_on()) give_up("a neighbour's replica is far worse than this peer's", out);
-}
-
 void Tree::give_up(std::string_view why, Outbox& out) {
   state_ = State::off;
   if (!why.empty()) {

@@ -51,8 +51,6 @@ class Tree {
   [[nodiscard]] float gather(const base::PeerId& peer, float weight);
   /// An exchange was committed.
   void committed(const base::PeerId& peer, Effect effect, base::Time now, Outbox& out);
-  /// What a neighbour told was judged bad.
-  void refuse(Outbox& out);
   void expire(base::Time now, Outbox& out);
 
   // State.

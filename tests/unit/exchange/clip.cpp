@@ -15,6 +15,13 @@ namespace {
 
 constexpr delta::EndParts kEqual{};
 
+/// Of links that tell as much as they pull.
+std::vector<Reach> pulls(std::initializer_list<double> far) {
+  std::vector<Reach> all;
+  for (const double pulled : far) all.push_back({.pulled = pulled, .moved = 0, .told = pulled});
+  return all;
+}
+
 std::vector<float> values_of(const Replica& replica, const base::PeerId& other, MirrorOf which) {
   const auto values = replica.mirror(other, which);
   return {values.begin(), values.end()};
@@ -49,17 +56,25 @@ BOOST_AUTO_TEST_CASE(a_radius_bounds_what_moves_its_own_end) {
 }
 
 BOOST_AUTO_TEST_CASE(a_radius_is_a_multiple_of_the_lower_median) {
-  BOOST_TEST(clip_radius({4.0, 1.0, 2.0, 100.0}, 0.0, 2.0).value() == 4.0F);
-  BOOST_TEST(clip_radius({4.0, 1.0, 100.0}, 0.0, 2.0).value() == 8.0F);
+  BOOST_TEST(clip_radius(pulls({4.0, 1.0, 2.0, 100.0}), {.moved = 0.5}, 2.0) == 4.0F);
+  BOOST_TEST(clip_radius(pulls({4.0, 1.0, 100.0}), {.moved = 0.5}, 2.0) == 8.0F);
 }
 
 BOOST_AUTO_TEST_CASE(a_radius_is_no_smaller_than_what_the_own_replica_moved_by) {
   // Copycats tell an end what it has told them: nothing is far from it.
-  BOOST_TEST(clip_radius({0.0, 0.0, 2.0, 2.0}, 1.0, 2.0).value() == 2.0F);
+  BOOST_TEST(clip_radius(pulls({0.0, 0.0, 2.0, 2.0}), {.moved = 1.0}, 2.0) == 2.0F);
 }
 
-BOOST_AUTO_TEST_CASE(two_links_say_nothing_about_what_is_usual) {
-  BOOST_TEST(!clip_radius({4.0, 1.0}, 1.0, 2.0).has_value());
+BOOST_AUTO_TEST_CASE(few_links_may_pull_some_times_as_far_as_they_did) {
+  BOOST_TEST(clip_radius(pulls({2.0, 1.0}), {.moved = 1.0}, 2.0) == 8.0F);
+  BOOST_TEST(clip_radius({{.pulled = 1e30, .moved = 1, .told = 1e30}}, {.moved = 1.0}, 2.0) <=
+             8e30F);
+}
+
+BOOST_AUTO_TEST_CASE(links_that_pull_each_other_on_do_not_widen_the_radius_for_ever) {
+  std::vector<Reach> far = pulls({1e9, 1e9, 1e9});
+  for (Reach& reach : far) reach.told = 2.0;
+  BOOST_TEST(clip_radius(far, {.moved = 1.0}, 2.0) == 16.0F);
 }
 
 BOOST_AUTO_TEST_CASE(both_ends_know_how_far_their_mirrors_are_apart) {
