@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kTriesAStep = 3;  // forward and backward, in forward passes
 /// How far ahead of its time the first audit is.
-constexpr double kEarly = 0.5;
+constexpr double kEarly = 0.8;
 /// How far ahead of its time the next audit is, while a neighbour is in doubt.
 constexpr double kAhead = 2;
 
@@ -20,6 +20,7 @@ constexpr double kLossFloor = 0.05;
 /// As logarithms of a ratio of losses: one audit counts no more than that, either way.
 constexpr double kLeast = -1.0;
 constexpr double kMost = 1.5;
+constexpr double kAbsurd = 3.0;
 /// Far worse: 1.4 times the loss. Alike: up to about half of that.
 constexpr double kFarWorse = 0.336;
 constexpr double kAlike = kFarWorse / 2;
@@ -33,7 +34,13 @@ constexpr int kBehindHeals = 2;
 
 double far_behind(double own, double their) {
   const double ratio = std::log((their + kLossFloor) / (own + kLossFloor));
-  return std::isfinite(ratio) ? std::clamp(ratio, kLeast, kMost) : kMost;
+  return std::isfinite(ratio) ? std::clamp(ratio, kLeast, kAbsurd) : kAbsurd;
+}
+
+// The further off, the fewer audits it takes.
+int strikes_of(double worse) {
+  if (worse >= kAbsurd) return kStrikesNone;
+  return worse >= kMost ? 2 : 1;
 }
 
 double rounds_cost(std::size_t neighbours) {
@@ -98,10 +105,11 @@ exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
     Record& record = at->second;
     const double now = worse[i] - usual;
     const double before = is_new ? kMost : record.worse;
-    record.worse = is_new ? now : (record.worse + now) / 2;
-    if (record.worse > kFarWorse && now > kAlike) {
+    const double counted = std::min(now, kMost);
+    record.worse = is_new ? counted : (record.worse + counted) / 2;
+    if (record.worse > kFarWorse && counted > kAlike) {
       // A newcomer that comes closer is not turned away.
-      if (is_new || now > kBetter * before) ++record.strikes;
+      if (is_new || now >= kMost || now > kBetter * before) record.strikes += strikes_of(now);
     } else if (record.worse < kAlike) {
       record.strikes = 0;
       record.trust = Trust::vouched;

@@ -63,6 +63,14 @@ BOOST_AUTO_TEST_CASE(a_replica_that_gets_better_is_not_turned_away) {
   BOOST_TEST((judge(audits, 1.0, {their, 1.0}).findings[0].trust == Trust::vouched));
 }
 
+BOOST_AUTO_TEST_CASE(a_replica_that_is_absurd_loses_its_pull_at_once) {
+  Audits audits(true);
+  const auto audited = judge(audits, 1.0, {1e9, 1.0});
+  BOOST_TEST((audited.findings[0].trust == Trust::none));
+  BOOST_TEST(!audited.findings[0].ends);
+  BOOST_TEST(judge(audits, 1.0, {1e9, 1.0}).findings[0].ends);
+}
+
 BOOST_AUTO_TEST_CASE(one_bad_audit_is_forgiven) {
   Audits audits(true);
   static_cast<void>(judge(audits, 1.0, {1.0}));
@@ -75,7 +83,7 @@ BOOST_AUTO_TEST_CASE(one_bad_audit_is_forgiven) {
 BOOST_AUTO_TEST_CASE(a_loss_that_is_not_a_number_is_the_worst) {
   Audits audits(true);
   const auto audited = judge(audits, 1.0, {std::numeric_limits<double>::quiet_NaN()});
-  BOOST_TEST((audited.findings[0].trust == Trust::doubted));
+  BOOST_TEST((audited.findings[0].trust == Trust::none));
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_is_far_behind_its_neighbours_heals_until_it_is_not) {
