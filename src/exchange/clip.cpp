@@ -10,6 +10,7 @@ namespace starling::exchange {
 namespace {
 
 constexpr double kRadiusMax = 1e30;
+constexpr double kGrowth = 2;
 constexpr double kFewMultiple = 4;     // of few links, where nobody says what is usual
 constexpr double kMovedMultiple = 8;   // of what is trained between two exchanges
 constexpr double kRounding = 0x1p-50;  // of a sum, by its terms: more than double's own
@@ -84,6 +85,16 @@ double norm_of(std::span<const float> values) {
   double sum = 0;
   for (const float value : values) sum += double{value} * double{value};
   return std::sqrt(sum);
+}
+
+Reach grown(const std::optional<Reach>& before, const Reach& now) {
+  const Reach from = before.value_or(Reach{});
+  const auto grow = [&now](double was, double is) {
+    return std::min(is, kGrowth * std::max(was, now.moved));
+  };
+  return {.pulled = grow(from.pulled, now.pulled),
+          .moved = now.moved,
+          .told = grow(from.told, now.told)};
 }
 
 float clip_radius(std::vector<Reach> all, const Reach& own, double multiple) {

@@ -304,9 +304,10 @@ base::Status Replica::stage_step(Link& link, const CommitJob& job) {
   link.staged_apart.shrink(1.0 - moves * (double{job.parts.own} + double{job.parts.their}));
   link.staged_reach = link.reach;
   if (job.goes_on) {
-    link.staged_reach = Reach{.pulled = double{job.parts.own} * distance / link.lag,
-                              .moved = exchange::norm_of(touched_[0].delta.values) / link.lag,
-                              .told = exchange::norm_of(touched_[1].delta.values) / link.lag};
+    const Reach now{.pulled = double{job.parts.own} * distance / link.lag,
+                    .moved = exchange::norm_of(touched_[0].delta.values) / link.lag,
+                    .told = exchange::norm_of(touched_[1].delta.values) / link.lag};
+    link.staged_reach = grown(link.reach, now);
   }
   return {};
 }
