@@ -1,5 +1,5 @@
-// The commands of `starling`, one file each. Only main.cpp reads the command line. Every command
-// returns the exit code of the program.
+// The commands of `starling`, one file each. Only command_line.cpp reads the command line. Every
+// command returns the exit code of the program.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,14 @@
 
 #include "runtime/checkpoint_options.hpp"
 #include "runtime/options.hpp"
+#include "sim/conducts.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::peers {
+
+/// Runs the program with this command line; returns its exit code. `conduct`: of the peer that it
+/// may be, as in runtime::Options.
+int run_program(int argc, char** argv, peer::Conduct* conduct = nullptr);
 
 struct UpOptions {
   std::string run_file;
@@ -98,6 +103,7 @@ struct SimOptions {
   std::string regressions;  ///< folder for failing scenarios, made smaller; empty: none
   bool plan = false;        ///< print the resolved scenario instead
   bool trace = false;
+  sim::MakeConduct make_conduct{};  ///< plays hostile peers; empty: nobody does
 };
 int run_sim(const SimOptions& options);
 

@@ -35,7 +35,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-std::string quoted(std::string_view text) { return fmt::format("'{}'", escaped(text)); }
+std::string in_quotes(std::string_view text) { return fmt::format("'{}'", escaped(text)); }
 
 std::vector<std::string> names_of(const std::vector<Command>& commands) {
   std::vector<std::string> names;
@@ -65,7 +65,7 @@ bool is_file(const Option& option) {
 std::string bash_offer(const Option& option) {
   if (!option.choices.empty()) {
     return fmt::format("_starling_offer -W {}",
-                       quoted(fmt::format("{}", fmt::join(option.choices, " "))));
+                       in_quotes(fmt::format("{}", fmt::join(option.choices, " "))));
   }
   if (is_folder(option)) return "_starling_offer -d";
   if (is_file(option)) return "_starling_offer -f";
@@ -79,7 +79,7 @@ void add_bash_arguments(std::map<std::string, std::vector<std::string>>& by_offe
   for (const Option& option : path.command->options) {
     if (option.stands_alone() || option.argument.empty()) continue;
     std::vector<std::string>& words = by_offer[bash_offer(option)];
-    for (const std::string& name : option.names) words.push_back(quoted(path.name + " " + name));
+    for (const std::string& name : option.names) words.push_back(in_quotes(path.name + " " + name));
   }
 }
 
@@ -110,7 +110,7 @@ std::string bash_words(const Path& path) {
   return fmt::format(
       "    {})\n"
       "      if [[ $current == -* ]]; then _starling_offer -W '{}'; else {}; fi ;;\n",
-      quoted(path.name), fmt::join(options, " "), offer);
+      in_quotes(path.name), fmt::join(options, " "), offer);
 }
 
 // --- zsh ---
@@ -209,7 +209,7 @@ std::string bash_completion(const Command& program) {
   std::vector<std::string> commands;
   std::string words;
   for (const Path& path : paths) {
-    if (path.command != &program) commands.push_back(quoted(path.name));
+    if (path.command != &program) commands.push_back(in_quotes(path.name));
     words += bash_words(path);
   }
   // bash splits --out=FILE at its '='.

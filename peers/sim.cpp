@@ -125,7 +125,8 @@ base::Result<sim::Plan> load(const SimOptions& options, std::optional<std::uint6
 
 /// The kind of a scenario's failure, found in a separate process: a failure other than the wanted
 /// one may be an assertion, which ends the process.
-std::string kind_of_failure(const sim::Scenario& scenario, std::uint64_t seed) {
+std::string kind_of_failure(const sim::Scenario& scenario, std::uint64_t seed,
+                            const sim::MakeConduct& make_conduct) {
   int ends[2];
   if (pipe(ends) != 0) return {};
   const pid_t child = fork();
@@ -133,7 +134,8 @@ std::string kind_of_failure(const sim::Scenario& scenario, std::uint64_t seed) {
     std::signal(SIGABRT, SIG_DFL);
     std::string kind;
     if (const auto plan = sim::make_plan(scenario, seed)) {
-      if (const auto report = sim::run(*plan)) kind = sim::kind_of_failure(*report);
+      if (const auto report = sim::run(*plan, {}, make_conduct))
+        kind = sim::kind_of_failure(*report);
     }
     static_cast<void>(!write(ends[1], kind.data(), kind.size()));
     _exit(0);
@@ -150,9 +152,9 @@ std::string kind_of_failure(const sim::Scenario& scenario, std::uint64_t seed) {
 }
 
 /// Drops the faults that this kind of failure does not need, and writes the rest to a file.
-void write_regression(const sim::Plan& plan, const std::string& folder) {
+void write_regression(const sim::Plan& plan, const SimOptions& options) {
   const auto kind_of = [&](const sim::Scenario& scenario) {
-    return kind_of_failure(scenario, plan.seed);
+    return kind_of_failure(scenario, plan.seed, options.make_conduct);
   };
   // A scenario that does not fail alone, as when two runs differed, is left as it is.
   sim::Scenario scenario = plan.scenario;
@@ -161,8 +163,9 @@ void write_regression(const sim::Plan& plan, const std::string& folder) {
                            [&](const sim::Scenario& smaller) { return kind_of(smaller) == kind; });
   }
   scenario.seed = plan.seed;
-  const std::string text = sim::to_toml(scenario, folder);
-  const std::string path = fmt::format("{}/{}-{}.toml", folder, scenario.name, plan.seed);
+  const std::string text = sim::to_toml(scenario, options.regressions);
+  const std::string path =
+      fmt::format("{}/{}-{}.toml", options.regressions, scenario.name, plan.seed);
   const auto written = base::replace_file(path, text, base::Durability::unsynced);
   std::fprintf(stderr, "%s\n",
                written ? ("written: " + path).c_str() : written.error().text.c_str());
@@ -256,11 +259,11 @@ int run_seeds(const SimOptions& options) {
     const auto plan = load(options, seed);
     if (!plan) return complain("sim", plan.error());
     prepare_abort(options, plan->seed);
-    auto report = sim::run(*plan);
+    auto report = sim::run(*plan, {}, options.make_conduct);
     if (!report) return complain("sim", report.error());
     peer_seconds += report->peer_seconds;
     if (seed % kTwiceEvery == 0) {
-      const auto again = sim::run(*plan);
+      const auto again = sim::run(*plan, {}, options.make_conduct);
       if (!again) return complain("sim", again.error());
       peer_seconds += again->peer_seconds;
       if (again->trace_hash != report->trace_hash) {
@@ -273,7 +276,7 @@ int run_seeds(const SimOptions& options) {
     if (!first) first = seed;
     print(report->expectations);
     print_failure(options, *report);
-    if (!options.regressions.empty()) write_regression(*plan, options.regressions);
+    if (!options.regressions.empty()) write_regression(*plan, options);
   }
   const double speed = peer_seconds / (core_seconds() - before);
   const std::string json =
@@ -308,7 +311,7 @@ int run_sim(const SimOptions& options) {
   if (plan->peers.size() >= kManyPeers) use_huge_pages();
   const double before = core_seconds();
   prepare_abort(options, plan->seed);
-  const auto report = sim::run(*plan, trace);
+  const auto report = sim::run(*plan, trace, options.make_conduct);
   if (!report) return complain("sim", report.error());
   const double took = core_seconds() - before;
   print(report->expectations);

@@ -12,6 +12,7 @@
 #include "base/parse_number.hpp"
 #include "base/simulated.hpp"
 #include "commands.hpp"
+#include "hostile/attacker.hpp"
 
 namespace {
 
@@ -44,6 +45,7 @@ bool plant(const std::string& name) {
 int main(int argc, char** argv) {
   peers::SimOptions options;
   options.program = "starling-sim";
+  options.make_conduct = hostile::make_attacker;
   std::string seed;
   std::string bug;
   const std::map<std::string_view, std::string*> values{

@@ -16,6 +16,7 @@
 #include "io/address.hpp"
 #include "io/port_mapping.hpp"
 #include "io/trainer_thread.hpp"
+#include "peer/conduct.hpp"
 #include "peer/config.hpp"
 #include "peer/model_learner.hpp"
 #include "report/format.hpp"
@@ -76,10 +77,12 @@ base::Result<runtime::Task> task_of(const runfile::RunFile& run_file,
                        .bytes_per_label = problem.dataset.bytes_per_label};
 }
 
-/// On the trainer's thread. `run` and its task outlive the worker.
+/// On the trainer's thread. `run` and its task outlive the worker, and so does `conduct`, which may
+/// be null.
 base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run,
                                                         const runtime::Problem& problem,
-                                                        data::Loader& loader) {
+                                                        data::Loader& loader,
+                                                        peer::Conduct* conduct) {
   const runfile::RunFile& run_file = run.run_file();
   auto trainer = train::Trainer::create(problem.model.graph, run_file.train);
   if (!trainer) return fail(trainer.error());
@@ -91,28 +94,35 @@ base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run,
   auto replica = run.make_replica();
   if (!replica) return fail(replica.error());
   if (auto restored = run.restore(trainer->rule()); !restored) return fail(restored.error());
-  if (runtime::may_train_on_device(run_file)) {
+  // Another conduct changes the replica, which it needs in the processor's memory.
+  if (conduct == nullptr && runtime::may_train_on_device(run_file)) {
     const auto memory = trainer->move_to_device(run_file.exchange.mirror);
     if (!memory) return fail(memory.error());
     if (*memory != nullptr) replica->move_to(**memory);
     if (!replica->status()) return fail(replica->status().error());
   }
+  std::unique_ptr<peer::Learner> learner =
+      std::make_unique<peer::ModelLearner>(std::move(*trainer), loader, *problem.dataset.test);
+  if (conduct != nullptr) learner = conduct->learner(std::move(learner));
   const bool audits = replica->averaging().clips;
   auto worker = std::make_unique<peer::Worker>(
-      std::make_unique<peer::ModelLearner>(std::move(*trainer), loader, *problem.dataset.test),
-      std::move(*replica), [&run](const peer::Snapshot& snapshot) { return run.save(snapshot); },
-      run.steps_before(), run.samples_before());
+      std::move(learner), std::move(*replica),
+      [&run](const peer::Snapshot& snapshot) { return run.save(snapshot); }, run.steps_before(),
+      run.samples_before(), nullptr, conduct);
   if (audits) worker->begin_audits(peer::samples_are_alike(run_file));
   return worker;
 }
 
 /// Trains until the peer ends.
-io::NodeEnd train(runtime::Run& run, const runtime::Problem& problem) {
+io::NodeEnd train(runtime::Run& run, const runtime::Problem& problem, peer::Conduct* conduct) {
   const runfile::RunFile& run_file = run.run_file();
-  data::Loader loader(*problem.dataset.train, run.shards(), run_file.train.batch,
+  const data::SampleSet& own = *problem.dataset.train;
+  const data::SampleSet& samples = conduct != nullptr ? conduct->samples(own) : own;
+  data::Loader loader(samples, run.shards(), run_file.train.batch,
                       data::Loader::peer_seed(run_file.run.seed, run.id(), run.samples_before()),
                       {}, run_file.data.augmentation);
-  const io::TrainerThread trainer(run.trainer(), [&] { return make_worker(run, problem, loader); });
+  const io::TrainerThread trainer(run.trainer(),
+                                  [&] { return make_worker(run, problem, loader, conduct); });
   io::NodeEnd end = run.run();
   loader.stop();  // a trainer that waits for a batch continues
   return end;
@@ -202,7 +212,7 @@ base::Result<int> run_peer(const UpOptions& options) {
     }
     std::fflush(stdout);
   }
-  return print_end(run, train(run, *problem), options.json);
+  return print_end(run, train(run, *problem, options.peer.conduct), options.json);
 }
 
 }  // namespace

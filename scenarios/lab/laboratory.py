@@ -33,10 +33,10 @@ class Laboratory:
     """One run. `close()` must be called whatever happens."""
 
     def __init__(self, plan, programs, folder, root, log, say):
-        """`programs`: (starling, switch); `log`: the file of the observations, in `folder` or above
+        """`programs`: (starling, switch, starling-hostile); `log`: the file of the observations, in `folder` or above
         it; `say`: called with a line for people."""
         self.plan, self.folder, self.say = plan, folder, say
-        self.program, self.switch_program = programs
+        self.program, self.switch_program, self.hostile_program = programs
         self.run_file = plan["run"]["file"] or root / "scenarios/runs/fashion-mlp.toml"
         self.borrowed = Borrowed()
         self.paths = Paths(plan)
@@ -55,6 +55,9 @@ class Laboratory:
 
     def now(self):
         return clock() - self.began
+
+    def program_of(self, peer):
+        return self.program if peer.attack is None else self.hostile_program
 
     def pace(self, speed):
         """The most steps a second that a peer of this speed makes."""
@@ -99,7 +102,7 @@ class Laboratory:
         return None if self.network is None else self.network.port_of
 
     def run(self, undisturbed=False):
-        """`undisturbed`: without the plan's timeline."""
+        """`undisturbed`: without the plan's timeline and attacks."""
         self._open()
         self.began = clock()
         self.observations.begin(self.plan, undisturbed)
@@ -119,7 +122,9 @@ class Laboratory:
                 self._happen(event, begins)
             starts = any(e["kind"] in ("join", "restart") for *_, e, b in agenda if b)
             waits = any(peer.waits_for_room for peer in self.peers)
-            trains = any(peer.alive and not peer.relay for peer in self.peers)
+            # Hostile peers need not end.
+            trains = any(peer.alive and not peer.relay and peer.attack is None
+                         for peer in self.peers)
             if not starts and not waits and not trains:
                 break
             if self._is_over() and not trains:
@@ -131,9 +136,9 @@ class Laboratory:
         self._end()
 
     def _is_over(self):
-        """Whether a peer has come to the end of the run."""
-        return any(peer.state == "ended" and (peer.summary() or {}).get("end") == "done"
-                   for peer in self.peers)
+        """Whether an honest peer has come to the end of the run."""
+        return any(peer.state == "ended" and peer.attack is None
+                   and (peer.summary() or {}).get("end") == "done" for peer in self.peers)
 
     def _reap(self):
         for peer in self.peers:

@@ -55,6 +55,7 @@ class Peer:
         self.name = planned["name"]
         self.speed = planned["speed"]
         self.relay = planned["relay"]  # it has no replica
+        self.attack = planned.get("attack")  # of a hostile peer, as the plan has it
         self.nat = planned.get("nat")  # the device in front of it, as the plan has it
         self.namespace = namespace
         self.folder = folder
@@ -97,7 +98,7 @@ class Peer:
         if network is not None:
             host, proxy = network.listens(self.number), network.proxy(self.number)
         what = ["relay"] if self.relay else ["up", str(self.laboratory.run_file)]
-        words = [str(self.laboratory.program), *what, "--name", self.name, "--dir",
+        words = [str(self.laboratory.program_of(self)), *what, "--name", self.name, "--dir",
                  str(self.folder), "--listen", f"{host}:{PORT}"]
         if proxy is not None:
             words += ["--proxy", proxy]
@@ -105,7 +106,17 @@ class Peer:
             words += ["--set", setting]
         for other in self.join:
             words += ["--join", f"{other}:{PORT}"]
+        if self.attack is not None:
+            words += self._attack()
         return ["setpriv", "--pdeathsig", "KILL", *words]
+
+    def _attack(self):
+        """How it attacks, as options of the test program."""
+        kind, factor, begins = (self.attack[key] for key in ("kind", "factor", "from"))
+        if begins != "settling":
+            begins = max(0.0, begins - self.laboratory.now())
+        return ["--attack", kind if factor is None else f"{kind}:{factor!r}",
+                "--attack-from", str(begins)]
 
     def start(self, now):
         self.process = self._spawn()

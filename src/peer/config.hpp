@@ -39,6 +39,8 @@ struct Config {
   train::Config train;
   bool trains = true;            ///< by `train`; else another program does
   bool weighs_by_speed = false;  ///< else all peers that train count alike
+  /// What this peer says of its weight, as wire::Delta::weight; nothing: what it is. For tests.
+  std::optional<std::int8_t> weight{};
   /// allreduce, local: the fixed number of peers.
   std::uint32_t peers = 0;
   /// Samples of the swarm between two evaluations while training; 0: only at the end.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "exchange/replica.hpp"
+#include "peer/conduct.hpp"
 #include "train/update_kernels.hpp"
 
 namespace starling::peer {
@@ -35,11 +36,13 @@ Outcome save(const SaveJob& job, const exchange::Replica& replica, const Snapsho
 }
 
 bool run_exchange(exchange::JobQueue& jobs, exchange::Replica& replica, base::StepNumber step,
-                  std::vector<Outcome>& outcomes, ExchangeObserver* observer) {
+                  std::vector<Outcome>& outcomes, ExchangeObserver* observer, Conduct* conduct) {
   const std::vector<exchange::Job> due = jobs.take(step);
   if (due.empty()) return false;
   if (observer != nullptr) observer->before(due, replica);
-  std::vector<exchange::Outcome> made = exchange::run_batch(due, replica, step);
+  std::vector<exchange::Outcome> made = conduct != nullptr
+                                            ? conduct->exchange(due, replica, step)
+                                            : exchange::run_batch(due, replica, step);
   if (observer != nullptr) observer->after(due, replica, made);
   for (exchange::Outcome& outcome : made) outcomes.emplace_back(std::move(outcome));
   if (!replica.status()) outcomes.emplace_back(Failed{replica.status().error()});

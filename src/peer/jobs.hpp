@@ -24,6 +24,8 @@ class UpdateRule;
 
 namespace starling::peer {
 
+class Conduct;
+
 /// One optimizer step on the next batch.
 struct StepJob {
   float lr = 0;
@@ -167,9 +169,10 @@ class ExchangeObserver {
 };
 
 /// Runs the jobs that are due once `step` steps are made, and appends their outcomes. `observer`
-/// may be null. False: nothing was due.
+/// may be null, and so may `conduct`: the peer is honest. False: nothing was due.
 bool run_exchange(exchange::JobQueue& jobs, exchange::Replica& replica, base::StepNumber step,
-                  std::vector<Outcome>& outcomes, ExchangeObserver* observer = nullptr);
+                  std::vector<Outcome>& outcomes, ExchangeObserver* observer = nullptr,
+                  Conduct* conduct = nullptr);
 
 /// Whose turn it is at the owner of a replica: that of the exchange, for which others wait, but a
 /// neighbour that asks without end does not keep this peer from training.

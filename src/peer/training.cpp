@@ -109,6 +109,7 @@ std::optional<membership::SpeedMeasured> Training::take_news(base::Time now) {
 
 // Before anybody's first step, all replicas are worth the same.
 std::int8_t Training::weight() const {
+  if (config_.weight) return *config_.weight;
   const bool all_alike = !config_.weighs_by_speed || so_far_.swarm_samples == 0;
   return all_alike ? std::int8_t{0} : weight_.value();
 }

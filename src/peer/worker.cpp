@@ -10,11 +10,13 @@
 namespace starling::peer {
 
 Worker::Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Saver saver,
-               base::StepNumber first_step, std::uint64_t first_samples, ExchangeObserver* observer)
+               base::StepNumber first_step, std::uint64_t first_samples, ExchangeObserver* observer,
+               Conduct* conduct)
     : learner_(std::move(learner)),
       replica_(std::move(replica)),
       saver_(std::move(saver)),
       observer_(observer),
+      conduct_(conduct),
       step_(first_step),
       samples_(first_samples),
       copy_(replica_.size()) {}
@@ -37,7 +39,7 @@ void Worker::add_bounds(base::Bounds& out) const {
 
 bool Worker::work(std::vector<Outcome>& outcomes) {
   const auto run = [&] {
-    return run_exchange(exchange_jobs_, replica_, step_, outcomes, observer_);
+    return run_exchange(exchange_jobs_, replica_, step_, outcomes, observer_, conduct_);
   };
   if (turns_.exchange(!jobs_.empty(), run)) return true;
   if (jobs_.empty()) return false;

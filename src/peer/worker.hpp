@@ -24,11 +24,12 @@ namespace starling::peer {
 class Worker {
  public:
   /// `first_step`, `first_samples`: steps and samples trained before, from a checkpoint.
-  /// `observer`, which may be null, outlives this and sees all exchange jobs.
+  /// `observer`, which may be null, outlives this and sees all exchange jobs; `conduct`, likewise,
+  /// runs them, where the peer is not honest.
   /// Every method on the thread that created `learner`.
   Worker(std::unique_ptr<Learner> learner, exchange::Replica replica, Saver saver,
          base::StepNumber first_step, std::uint64_t first_samples,
-         ExchangeObserver* observer = nullptr);
+         ExchangeObserver* observer = nullptr, Conduct* conduct = nullptr);
 
   /// From now on, neighbours' replicas are tried on this peer's data. `interchangeable`: all peers
   /// train on the same kind of samples.
@@ -63,6 +64,7 @@ class Worker {
   exchange::Replica replica_;
   Saver saver_;
   ExchangeObserver* observer_;
+  Conduct* conduct_;
   base::StepNumber step_;
   std::uint64_t samples_;                 ///< in the steps
   Trained halfway_;                       ///< the batch of the gradient that waits for its mean

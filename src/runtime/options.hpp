@@ -9,6 +9,10 @@
 #include "report/log.hpp"
 #include "wire/messages.hpp"
 
+namespace starling::peer {
+class Conduct;
+}
+
 namespace starling::runtime {
 
 /// Options that are not in the run file.
@@ -28,6 +32,7 @@ struct Options {
   bool quiet = false;                 ///< warnings go only to the log, not to stderr
   bool progress = false;              ///< print progress, and who joins or dies, to stdout
   double age = 0;                     ///< seconds that passed before, for seconds_to_first_step
+  peer::Conduct* conduct = nullptr;   ///< of a peer that is not honest; outlives the run
 };
 
 /// The run and the limits of a relay.

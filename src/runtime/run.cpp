@@ -12,6 +12,7 @@
 #include "base/hash.hpp"
 #include "base/port_range.hpp"
 #include "io/address.hpp"
+#include "peer/conduct.hpp"
 #include "report/print_at_once.hpp"
 #include "runtime/addresses_file.hpp"
 #include "train/optimizer.hpp"
@@ -47,6 +48,7 @@ base::Result<std::unique_ptr<Run>> Run::open(runfile::RunFile run_file, Options 
   auto own = take_belongings(run_file.run.name, run_file.secret, options);
   if (!own) return fail(own.error());
   for (const std::string& address : options.join) run_file.swarm.join.push_back(address);
+  if (options.conduct != nullptr) options.conduct->arrange(run_file.exchange);
   return std::unique_ptr<Run>(new Run(std::move(run_file), std::move(options), std::move(*own)));
 }
 
@@ -261,6 +263,7 @@ peer::Config Run::core_config() const {
     config.step_interval = base::from_seconds(1 / run_file_.limits.steps_per_second);
   }
   config.lan = options_.lan;
+  if (options_.conduct != nullptr) options_.conduct->arrange(config);
   return config;
 }
 

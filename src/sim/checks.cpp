@@ -1,6 +1,7 @@
 #include "sim/checks.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "sim/checks/stages.hpp"
@@ -64,7 +65,11 @@ void Checks::fault(const PlannedEvent& event, bool begins) {
 
 // Honest peers never find each other at fault; a damaged frame never gets far enough to cause that.
 void Checks::noticed(const Node& node, const base::LogEntry& notice) {
-  if (notice.accuses && !calm_.twins()) alarm_.raise("peer-{} says: {}", node.peer, notice.text);
+  if (!notice.accuses || node.hostile || calm_.twins()) return;
+  const bool of_hostile = std::ranges::any_of(world_.nodes(), [&](const auto& other) {
+    return other->hostile && notice.text.find(other->id.brief()) != std::string::npos;
+  });
+  if (!of_hostile) alarm_.raise("peer-{} says: {}", node.peer, notice.text);
 }
 
 void Checks::sent(const Node& from, const wire::Message& message) {
@@ -85,7 +90,7 @@ void Checks::stepped(Node& node, std::uint32_t samples) {
 
 void Checks::touched(Node& node) {
   if (!world_.breach().empty()) alarm_.raise("{}", world_.breach());
-  if (!node.worker->ledger().breach().empty()) {
+  if (!node.hostile && !node.worker->ledger().breach().empty()) {
     alarm_.raise("peer-{} {}", node.peer, node.worker->ledger().breach());
   }
   for (const auto& check : checks_) check->touched(node);

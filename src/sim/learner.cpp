@@ -63,7 +63,8 @@ class Bowl final : public Task {
     }
   }
   static constexpr bool is_variance(std::size_t buffer) { return buffer % 2 == 1; }
-  [[nodiscard]] std::unique_ptr<peer::Learner> learner(const base::PeerId& id) override;
+  [[nodiscard]] std::unique_ptr<peer::Learner> learner(const base::PeerId& id,
+                                                       peer::Conduct* conduct) override;
 
  private:
   friend class BowlLearner;
@@ -153,7 +154,7 @@ class BowlLearner final : public peer::Learner {
   bool whole_ = false;            ///< the evaluation is of the whole test set
 };
 
-std::unique_ptr<peer::Learner> Bowl::learner(const base::PeerId& id) {
+std::unique_ptr<peer::Learner> Bowl::learner(const base::PeerId& id, peer::Conduct*) {
   return std::make_unique<BowlLearner>(*this, data::Loader::peer_seed(run_file.run.seed, id));
 }
 
@@ -189,7 +190,8 @@ class IdleLearner final : public peer::Learner {
 class Idle final : public Task {
  public:
   Idle() { initial.assign(2, 0.5F); }
-  [[nodiscard]] std::unique_ptr<peer::Learner> learner(const base::PeerId&) override {
+  [[nodiscard]] std::unique_ptr<peer::Learner> learner(const base::PeerId&,
+                                                       peer::Conduct*) override {
     return std::make_unique<IdleLearner>();
   }
 };
@@ -201,7 +203,8 @@ class Network final : public Task {
  public:
   Network(data::Dataset loaded, model::Model built)
       : data(std::move(loaded)), model(std::move(built)) {}
-  [[nodiscard]] std::unique_ptr<peer::Learner> learner(const base::PeerId& id) override;
+  [[nodiscard]] std::unique_ptr<peer::Learner> learner(const base::PeerId& id,
+                                                       peer::Conduct* conduct) override;
 
   data::Dataset data;
   model::Model model;
@@ -211,9 +214,9 @@ class Network final : public Task {
 
 class NetworkLearner final : public peer::Learner {
  public:
-  NetworkLearner(Network& network, std::uint64_t seed)
+  NetworkLearner(Network& network, const data::SampleSet& samples, std::uint64_t seed)
       : network_(network),
-        stream_(*network.data.train, *network.shards, network.run_file.data.augmentation,
+        stream_(samples, *network.shards, network.run_file.data.augmentation,
                 network.run_file.train.batch, seed),
         rule_(network.run_file.train, network.model.graph),
         gradient_(network.initial.size()) {}
@@ -300,8 +303,10 @@ class NetworkLearner final : public peer::Learner {
   std::uint32_t wanted_ = 0;  ///< samples of the test set; 0: all
 };
 
-std::unique_ptr<peer::Learner> Network::learner(const base::PeerId& id) {
-  return std::make_unique<NetworkLearner>(*this, data::Loader::peer_seed(run_file.run.seed, id));
+std::unique_ptr<peer::Learner> Network::learner(const base::PeerId& id, peer::Conduct* conduct) {
+  const data::SampleSet& samples = conduct != nullptr ? conduct->samples(*data.train) : *data.train;
+  return std::make_unique<NetworkLearner>(*this, samples,
+                                          data::Loader::peer_seed(run_file.run.seed, id));
 }
 
 /// Four kinds of 16 pixels: a bright quarter in noise.

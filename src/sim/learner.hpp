@@ -8,6 +8,7 @@
 #include "base/result.hpp"
 #include "data/sharding.hpp"
 #include "exchange/buffers.hpp"
+#include "peer/conduct.hpp"
 #include "peer/config.hpp"
 #include "peer/learner.hpp"
 #include "runfile/run_file.hpp"
@@ -19,7 +20,9 @@ namespace starling::sim {
 class Task {
  public:
   virtual ~Task() = default;
-  [[nodiscard]] virtual std::unique_ptr<peer::Learner> learner(const base::PeerId& id) = 0;
+  /// `conduct` chooses the samples; null: they are the run's.
+  [[nodiscard]] virtual std::unique_ptr<peer::Learner> learner(const base::PeerId& id,
+                                                               peer::Conduct* conduct) = 0;
 
   std::vector<float> initial;
   exchange::BufferSpec buffers;

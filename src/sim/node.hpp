@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "membership/simulated_signer.hpp"
+#include "peer/conduct.hpp"
 #include "peer/core.hpp"
 #include "sim/agenda.hpp"
 #include "sim/folder.hpp"
@@ -58,12 +59,14 @@ struct Node {
   std::uint32_t number = 0;  ///< of the node
   std::uint32_t peer = 0;    ///< in the plan
   bool relay = false;        ///< it has no replica
+  bool hostile = false;      ///< it attacks the others
   base::PeerId id;
   std::uint64_t incarnation = 0;  ///< its incarnation at the start
   std::string address;
   NodeState state = NodeState::down;
   std::uint32_t life = 0;  ///< rises with each start
   std::unique_ptr<membership::SimulatedSigner> signer;
+  std::unique_ptr<peer::Conduct> conduct;  ///< null: it is honest
   std::unique_ptr<peer::Core> core;
   std::unique_ptr<TimedWorker> worker;
   Folder folder;

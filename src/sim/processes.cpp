@@ -107,6 +107,14 @@ void Processes::start(Node& node, bool twin) {
     resume.weight = saved->weight.value_or(wire::kNoWeight);
     resume.counters = saved->counters;
   }
+  node.worker.reset();  // before the conduct that it may have
+  node.conduct.reset();
+  if (const auto& attack = shared_.plan.peers[node.peer].attack) {
+    node.conduct = shared_.make_conduct(
+        *attack, [this] { return shared_.agenda.seconds(); },
+        shared_.plan.seed + (std::uint64_t{node.life} << 32) + node.number);
+    node.conduct->arrange(config);
+  }
   node.worker = make_worker(node, resume);
   wire::MemberRecord self{.id = node.id,
                           .name = shared_.plan.peers[node.peer].name,
@@ -134,10 +142,16 @@ void Processes::begin_incarnation(Node& node, bool twin) {
 std::unique_ptr<TimedWorker> Processes::make_worker(Node& node, const peer::Resume& resume) {
   Task& task = shared_.task;
   const double step_ms = shared_.plan.scenario.sim.step_ms;
+  auto learner = task.learner(node.id, node.conduct.get());
+  exchange::Config exchange = task.run_file.exchange;
+  if (node.conduct) {
+    learner = node.conduct->learner(std::move(learner));
+    node.conduct->arrange(exchange);
+  }
   auto worker = std::make_unique<TimedWorker>(
-      task.learner(node.id),
-      exchange::make_replica(task.initial, task.run_file.exchange, task.buffers), node.folder,
-      resume.step, resume.samples, base::from_seconds(step_ms / 1000), task.run_file.train.batch);
+      std::move(learner), exchange::make_replica(task.initial, exchange, task.buffers), node.folder,
+      resume.step, resume.samples, base::from_seconds(step_ms / 1000), task.run_file.train.batch,
+      node.conduct.get());
   if (worker->replica().averaging().clips) {
     worker->begin_audits(peer::samples_are_alike(task.run_file));
   }

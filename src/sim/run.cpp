@@ -20,8 +20,13 @@ struct Reference {
   double failed_at = 0;
 };
 
-/// Rejects settings whose effect only real packets show.
-base::Status check_possible(const Scenario& scenario) {
+/// Rejects settings whose effect only real packets show, and hostile peers that nobody plays.
+base::Status check_possible(const Scenario& scenario, const MakeConduct& make_conduct) {
+  if (!scenario.hostiles.empty() && !make_conduct) {
+    return base::fail(base::ErrorCode::run_file,
+                      "{}:{}: hostile: only the test program starling-sim plays hostile peers",
+                      scenario.file, scenario.hostiles.front().line);
+  }
   for (const NatEntry& entry : scenario.nats) {
     const bool hole = entry.settings.mtu_black_hole > 0;
     if (!hole && entry.settings.proxy == Proxy::none) continue;
@@ -32,10 +37,11 @@ base::Status check_possible(const Scenario& scenario) {
   return {};
 }
 
-/// The same run without its timeline.
+/// The same run without its timeline, of honest peers.
 base::Result<Reference> run_undisturbed(const Plan& plan) {
   Scenario scenario = plan.scenario;
   scenario.timeline.clear();
+  scenario.hostiles.clear();
   scenario.expect.clear();
   const auto calm = make_plan(std::move(scenario), plan.seed);
   if (!calm) return base::fail(calm.error());
@@ -55,8 +61,11 @@ base::Result<Reference> run_undisturbed(const Plan& plan) {
 
 }  // namespace
 
-base::Result<Report> run(const Plan& plan, const std::function<void(const std::string&)>& trace) {
-  if (auto possible = check_possible(plan.scenario); !possible) return base::fail(possible.error());
+base::Result<Report> run(const Plan& plan, const std::function<void(const std::string&)>& trace,
+                         const MakeConduct& make_conduct) {
+  if (auto possible = check_possible(plan.scenario, make_conduct); !possible) {
+    return base::fail(possible.error());
+  }
   Reference reference;
   if (expects(plan.scenario, Measure::loss_ratio_max)) {
     auto undisturbed = run_undisturbed(plan);
@@ -66,7 +75,7 @@ base::Result<Report> run(const Plan& plan, const std::function<void(const std::s
   const auto task = make_task(plan.scenario);
   if (!task) return base::fail(task.error());
   base::simulated::begin(plan.seed, plan.scenario.sim.buggify);
-  World world(plan, **task, trace);
+  World world(plan, **task, trace, make_conduct);
   Checks checks(world);
   world.run();
   checks.finish();

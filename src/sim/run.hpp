@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "sim/conducts.hpp"
 #include "sim/judge/outcome.hpp"
 #include "sim/language/plan.hpp"
 
@@ -31,10 +32,12 @@ struct Report {
   std::optional<double> ledger_coverage;
 };
 
-/// Runs the plan. `trace` takes a line for every event; may be empty. Errors: those of the run file
-/// and the data set. Faults in the simulated world are in the report.
+/// Runs the plan. `trace` takes a line for every event; may be empty. `make_conduct` plays hostile
+/// peers. Errors: those of the run file and the data set, and hostile peers that nobody plays.
+/// Faults in the simulated world are in the report.
 [[nodiscard]] base::Result<Report> run(const Plan& plan,
-                                       const std::function<void(const std::string&)>& trace = {});
+                                       const std::function<void(const std::string&)>& trace = {},
+                                       const MakeConduct& make_conduct = {});
 
 /// The kind of failure, to distinguish reports: the invariant without its numbers and names, or the
 /// expectation that failed first and whether it had a value. Empty: it passed.

@@ -12,6 +12,7 @@
 #include "base/hash.hpp"
 #include "base/rng.hpp"
 #include "sim/agenda.hpp"
+#include "sim/conducts.hpp"
 #include "sim/learner.hpp"
 #include "sim/node.hpp"
 
@@ -56,9 +57,11 @@ class Trace {
 }
 
 struct Shared {
-  Shared(const Plan& of, Task& trained, std::function<void(const std::string&)> write)
+  Shared(const Plan& of, Task& trained, std::function<void(const std::string&)> write,
+         MakeConduct conducts)
       : plan(of),
         task(trained),
+        make_conduct(std::move(conducts)),
         agenda(kStart + base::from_seconds(of.scenario.duration)),
         trace(agenda, std::move(write)),
         rng(of.seed) {}
@@ -78,6 +81,7 @@ struct Shared {
 
   const Plan& plan;
   Task& task;
+  MakeConduct make_conduct;  ///< empty: all are honest
   Agenda agenda;
   Trace trace;
   base::Rng rng;  ///< of the network and of the processes

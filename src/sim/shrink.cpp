@@ -19,6 +19,7 @@ class Shrinker {
 
   Scenario run() {
     drop([](Scenario & scenario) -> auto& { return scenario.timeline; });
+    drop([](Scenario & scenario) -> auto& { return scenario.hostiles; });
     drop([](Scenario & scenario) -> auto& { return scenario.set; });
     for (std::size_t i = 0; i < scenario_.timeline.size(); ++i) shrink_entry(i);
     while (scenario_.count > 2 && attempt(drop_peer)) {

@@ -37,16 +37,17 @@ void restore(train::UpdateRule* rule, std::span<const float> state) {
 
 TimedWorker::TimedWorker(std::unique_ptr<peer::Learner> learner, exchange::Replica replica,
                          Folder& folder, base::StepNumber first_step, std::uint64_t first_samples,
-                         base::Duration step, std::uint32_t batch)
+                         base::Duration step, std::uint32_t batch, peer::Conduct* conduct)
     : folder_(folder),
       step_(first_step),
       step_time_(step),
       whole_batch_(batch),
       batch_(batch),
-      worker_(make_worker(std::move(learner), std::move(replica), first_samples)) {}
+      worker_(make_worker(std::move(learner), std::move(replica), first_samples, conduct)) {}
 
 peer::Worker TimedWorker::make_worker(std::unique_ptr<peer::Learner> learner,
-                                      exchange::Replica replica, std::uint64_t samples) {
+                                      exchange::Replica replica, std::uint64_t samples,
+                                      peer::Conduct* conduct) {
   if (const Checkpoint* saved = folder_.newest_whole(); saved != nullptr) {
     ASSERT(saved->step == step_);
     std::ranges::copy(saved->parameters, replica.trained().begin());
@@ -65,7 +66,7 @@ peer::Worker TimedWorker::make_worker(std::unique_ptr<peer::Learner> learner,
                           .state = state_of(snapshot.rule)};
     return {};
   };
-  return {std::move(learner), std::move(replica), save, step_, samples, &ledger_};
+  return {std::move(learner), std::move(replica), save, step_, samples, &ledger_, conduct};
 }
 
 void TimedWorker::submit(peer::Job job) {

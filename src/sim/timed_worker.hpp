@@ -10,6 +10,7 @@
 #include "base/bound.hpp"
 #include "base/time.hpp"
 #include "exchange/replica.hpp"
+#include "peer/conduct.hpp"
 #include "peer/jobs.hpp"
 #include "peer/learner.hpp"
 #include "peer/worker.hpp"
@@ -21,10 +22,11 @@ namespace starling::sim {
 class TimedWorker {
  public:
   /// Continues from the folder's newest whole checkpoint; `learner` and `replica` already have its
-  /// state. `folder` outlives this. `step`: virtual time of a training step on a whole `batch`.
+  /// state. `folder` and `conduct`, which may be null, outlive this. `step`: virtual time of a
+  /// training step on a whole `batch`.
   TimedWorker(std::unique_ptr<peer::Learner> learner, exchange::Replica replica, Folder& folder,
               base::StepNumber first_step, std::uint64_t first_samples, base::Duration step,
-              std::uint32_t batch);
+              std::uint32_t batch, peer::Conduct* conduct = nullptr);
   TimedWorker(const TimedWorker&) = delete;
   TimedWorker& operator=(const TimedWorker&) = delete;
 
@@ -50,7 +52,7 @@ class TimedWorker {
 
  private:
   peer::Worker make_worker(std::unique_ptr<peer::Learner> learner, exchange::Replica replica,
-                           std::uint64_t samples);
+                           std::uint64_t samples, peer::Conduct* conduct);
   /// Notes what the outcomes say, and returns how long it took to make them.
   base::Duration look_at(const std::vector<peer::Outcome>& outcomes);
 

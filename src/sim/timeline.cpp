@@ -149,6 +149,7 @@ void Timeline::start_twin(const Node& node, std::size_t index) {
   twin->number = static_cast<std::uint32_t>(shared_.nodes.size());
   twin->peer = node.number;
   twin->relay = node.relay;
+  twin->hostile = node.hostile;
   twin->id = node.id;
   twin->join = {node.address};
   addresses_.add_twin(*twin);

@@ -2,10 +2,13 @@
 
 #include <utility>
 
+#include "base/assert.hpp"
+
 namespace starling::sim {
 
-World::World(const Plan& plan, Task& task, std::function<void(const std::string&)> trace)
-    : shared_(plan, task, std::move(trace)),
+World::World(const Plan& plan, Task& task, std::function<void(const std::string&)> trace,
+             MakeConduct make_conduct)
+    : shared_(plan, task, std::move(trace), std::move(make_conduct)),
       paths_(plan),
       addresses_(plan, shared_.nodes),
       circuits_(shared_, processes_),
@@ -17,6 +20,8 @@ World::World(const Plan& plan, Task& task, std::function<void(const std::string&
     auto node = std::make_unique<Node>();
     node->number = node->peer = peer.number;
     node->relay = peer.relay;
+    node->hostile = peer.attack.has_value();
+    ASSERT(!node->hostile || shared_.make_conduct);
     node->speed = peer.speed;
     node->id = draw_id(shared_.rng);
     addresses_.settle(*node);

@@ -20,7 +20,9 @@ namespace starling::sim {
 class World {
  public:
   /// `plan` and `task` outlive this. `trace`: takes a line for every event; may be empty.
-  World(const Plan& plan, Task& task, std::function<void(const std::string&)> trace);
+  /// `make_conduct` may be empty if no peer is hostile.
+  World(const Plan& plan, Task& task, std::function<void(const std::string&)> trace,
+        MakeConduct make_conduct = {});
 
   void set_observer(Observer* observer) { shared_.observer = observer; }
   /// Runs until the plan's end, until all peers have finished, or until stop().

@@ -201,6 +201,20 @@ class AScenario(unittest.TestCase):
             self.assertIn(text, page)
         self.assertNotIn("<script", page)
 
+    def test_with_a_hostile_peer_measures_the_honest_ones(self):
+        process = self.start("scenario_hostile.toml")
+        _, said = process.communicate(timeout=200)
+        self.assertIn(process.returncode, (0, 1), said)
+        verdict = json.loads(self.out.read_text())
+        measured = {one["name"]: one["value"] for one in verdict["expectations"]}
+        self.assertEqual(measured["finished_min"], 3)
+        # Its replica is far from what it knows of the others: 1.4; in an honest swarm, at most 0.15.
+        lines = map(json.loads, (self.run_folder / "observations.jsonl").read_text().splitlines())
+        drifts = [line["drift"] for line in lines if line["kind"] == "status"
+                  and line["peer"] == 2 and line["drift"] is not None]
+        self.assertGreater(statistics.median(drifts), 1)
+        self.assertEqual(self.left(), [])
+
     def test_that_expects_too_much_fails(self):
         process = self.start("scenario_canary.toml")
         _, said = process.communicate(timeout=120)

@@ -16,6 +16,7 @@ class Advances final : public Check {
   explicit Advances(const Scene& scene) : world_(scene.world), alarm_(scene.alarm) {}
 
   void inspect(const Node& node) override {
+    if (node.hostile) return;
     const peer::Status status = node.core->status(world_.local(node));
     const Advance now{node.life, status.steps, status.progress};
     const Advance then = std::exchange(last_[node.number], now);

@@ -39,6 +39,7 @@ class CalmMinutes final : public Check {
   };
 
   void begin();
+  [[nodiscard]] bool is_hostile(const base::PeerId& peer) const;
   void check_exchanges(const Node& node, const Noted& then);
   void check_saves(const Node& node, const Noted& then);
 
@@ -58,7 +59,7 @@ void CalmMinutes::second_ends() {
   for (const auto& node : world_.nodes()) {
     if (noted_.empty()) break;
     const Noted& then = noted_[node->number];
-    if (!trains(*node) || then.life != node->life) continue;
+    if (!trains(*node) || node->hostile || then.life != node->life) continue;
     stages_.check_goes_on(*node);
     if (!slow_) check_exchanges(*node, then);
     if (!waits_for_ring(world_, *node)) check_saves(*node, then);
@@ -77,6 +78,11 @@ void CalmMinutes::begin() {
   }
 }
 
+bool CalmMinutes::is_hostile(const base::PeerId& peer) const {
+  return std::ranges::any_of(world_.nodes(),
+                             [&](const auto& node) { return node->hostile && node->id == peer; });
+}
+
 // Two that were neighbours throughout, over the same mirrors, must have gone on exchanging.
 void CalmMinutes::check_exchanges(const Node& node, const Noted& then) {
   for (const auto& neighbour : node.core->membership().neighbours(world_.local(node))) {
@@ -85,6 +91,7 @@ void CalmMinutes::check_exchanges(const Node& node, const Noted& then) {
     if (before == then.links.end() || after == node.worker->ledger().links().end()) continue;
     if (before->second.serial != after->second.serial) continue;
     if (before->second.committed < after->second.committed) continue;
+    if (is_hostile(neighbour.peer)) continue;
     alarm_.raise("peer-{} and {} have made no exchange after {} for {} s", node.peer,
                  neighbour.peer.brief(), after->second.committed.value, kMinute);
   }

@@ -1,4 +1,4 @@
-// Counters of samples: no peer knows of more than their owner has counted.
+// Counters of samples: no peer knows of more than their owner, if it is honest, has counted.
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +13,7 @@ constexpr std::uint64_t kSamplesSlack = 256;
 class Counters final : public Check {
  public:
   explicit Counters(const Scene& scene)
-      : subjects_(scene.subjects), calm_(scene.calm), alarm_(scene.alarm) {}
+      : world_(scene.world), subjects_(scene.subjects), calm_(scene.calm), alarm_(scene.alarm) {}
 
   void ended(const Node& node) override { note(node); }
   void look_at(const Node& node) override { note(node); }
@@ -23,6 +23,7 @@ class Counters final : public Check {
   /// Records how many samples the peer says it has trained.
   void note(const Node& node);
 
+  const World& world_;
   const Subjects& subjects_;
   const Calm& calm_;
   Alarm& alarm_;
@@ -46,6 +47,7 @@ void Counters::inspect(const Node& node) {
   if (calm_.twins()) return;  // two count under one name
   samples_.resize(subjects_.size());
   for (std::uint32_t i = 0; i < subjects_.size(); ++i) {
+    if (world_.nodes()[subjects_[i].node]->hostile) continue;
     const wire::Progress* known = table.find(subjects_[i].prefix);
     if (known == nullptr || known->samples <= samples_[i] + kSamplesSlack) continue;
     alarm_.raise("peer-{} knows of {} samples of peer-{}, which has {}", node.peer, known->samples,

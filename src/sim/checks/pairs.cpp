@@ -34,7 +34,7 @@ class Pairs final : public Check {
     if (since < 0) return;
     std::vector<std::uint32_t> running;
     for (const auto& node : world_.nodes()) {
-      if (!node->is_twin() && trains(*node)) running.push_back(node->number);
+      if (!node->is_twin() && !node->hostile && trains(*node)) running.push_back(node->number);
     }
     times_.look(since, running, [&](std::uint32_t a, std::uint32_t b) {
       return path_between(world_, *world_.nodes()[a], *world_.nodes()[b]);

@@ -187,7 +187,11 @@ void Recovery::finish() {
 void Recovery::check_end() {
   if (lacks_hub(world_)) return;
   // A run that ends is over soon after its faults, so its end is judged at any time.
-  if (stages_.done_undisturbed()) check_end_of_run(world_, stages_.failed() > 0, alarm_);
+  // How much of an attack honest peers bear is for the scenario to expect.
+  const bool all_honest = !has_hostiles(world_.plan());
+  if (all_honest && stages_.done_undisturbed()) {
+    check_end_of_run(world_, stages_.failed() > 0, alarm_);
+  }
   const double past = world_.seconds() - calm_.times().last;
   if (past < kRecoverySeconds || !any_up(world_)) return;
   for (const auto& node : world_.nodes()) {
@@ -201,10 +205,10 @@ void Recovery::check_end() {
     alarm_.raise("{:.0f} s after the last fault the overlay is split", past);
   }
   for (const auto& node : world_.nodes()) {
-    if (node->is_up()) check_queues(world_, *node, alarm_);
+    if (node->is_up() && !node->hostile) check_queues(world_, *node, alarm_);
   }
   check_shards(world_, alarm_);
-  check_replicas(world_, alarm_);
+  if (all_honest) check_replicas(world_, alarm_);
 }
 
 }  // namespace

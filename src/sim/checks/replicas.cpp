@@ -18,7 +18,7 @@ double square(double value) { return value * value; }
 std::vector<const Node*> trained(const World& world) {
   std::vector<const Node*> all;
   for (const auto& node : world.nodes()) {
-    if (!node->worker || node->is_twin() || node->relay) continue;
+    if (!node->worker || node->is_twin() || node->relay || node->hostile) continue;
     const bool done = node->finished && node->finished->reason == peer::EndReason::done;
     if (!node->finished || done) all.push_back(node.get());
   }
@@ -50,7 +50,7 @@ std::optional<double> buffer_distance(const World& world) {
 std::optional<double> mean_distance(const World& world) {
   Vectors all;
   for (const auto& node : world.nodes()) {
-    if (trains(*node) && !node->is_twin()) all.push_back(replica_of(*node));
+    if (trains(*node) && !node->is_twin() && !node->hostile) all.push_back(replica_of(*node));
   }
   return mean(train::distances(all));
 }

@@ -8,7 +8,7 @@
 
 namespace starling::sim {
 
-// All functions leave out twins, and peers that left or ended with an error.
+// All functions leave out twins, hostile peers, and peers that left or ended with an error.
 
 /// Peers that run, or have ended their run.
 [[nodiscard]] std::vector<const Node*> trained(const World& world);

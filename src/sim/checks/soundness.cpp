@@ -24,6 +24,7 @@ class Soundness final : public Check {
   /// Everything that can grow is within its limit.
   void touched(Node& node) override;
   void look_at(const Node& node) override {
+    if (node.hostile) return;
     check_finite(node);
     check_buffers(node);
   }

@@ -52,8 +52,10 @@ void Stages::touched(Node& node) {
   stage = {node.core->phase(), world_.seconds()};
 }
 
-// If nothing disturbs or holds exchanges back, no peer waits in vain for its links to settle.
+// If nothing disturbs or holds exchanges back, and all are honest, no peer waits in vain for its
+// links to settle.
 void Stages::check_settling(const Node& node, double since) {
+  if (has_hostiles(world_.plan())) return;
   if (!calm_.clear() || !calm_.since(since)) return;
   const exchange::Config& config = world_.task().config.exchange;
   if (config.upload_limit > 0 || config.cpu_share > 0) return;
@@ -62,7 +64,7 @@ void Stages::check_settling(const Node& node, double since) {
 }
 
 void Stages::finished(const Node& node) {
-  if (node.is_twin() || node.relay) return;
+  if (node.is_twin() || node.relay || node.hostile) return;
   last_end_ = world_.seconds();
   if (node.finished->reason == peer::EndReason::done && first_done_ < 0) first_done_ = last_end_;
   if (node.finished->reason != peer::EndReason::failed) return;
@@ -72,6 +74,7 @@ void Stages::finished(const Node& node) {
 }
 
 void Stages::look_at(const Node& node) {
+  if (node.hostile) return;
   const auto& [phase, since] = stages_[node.number];
   if (phase == peer::Phase::training || phase == peer::Phase::done) return;
   if (phase == peer::Phase::relaying) return;
@@ -100,12 +103,13 @@ void Stages::second_ends() {
   if (passed <= base::seconds(world_.task().config.exchange.settle_timeout) + kOthersSeconds)
     return;
   for (const auto& node : world_.nodes()) {
-    if (!trains(*node) || waits_for_ring(world_, *node)) continue;
+    if (!trains(*node) || node->hostile || waits_for_ring(world_, *node)) continue;
     alarm_.raise("peer-{} still runs {:.0f} s after the first was done", node->peer, passed);
   }
 }
 
 void Stages::check_goes_on(const Node& node) {
+  if (node.hostile) return;
   const double now = world_.seconds();
   const double left = left_at_[node.peer];
   if (left >= 0 && world_.started(node) <= left) {

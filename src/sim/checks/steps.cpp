@@ -20,6 +20,7 @@ void Steps::touched(Node& node) {
 }
 
 void Steps::stepped(const Node& node, std::uint32_t samples) {
+  if (node.hostile) return;
   if (close_gap(node)) pace_.add(samples);
   // Steps that were handed out may end when training is over.
   if (node.core->phase() == peer::Phase::training) last_[node.number] = world_.now();

@@ -12,7 +12,7 @@
 namespace starling::sim {
 namespace {
 
-bool runs(const Node& node) { return trains(node) && !node.is_twin(); }
+bool runs(const Node& node) { return trains(node) && !node.is_twin() && !node.hostile; }
 
 std::size_t count_trainers(const World& world) {
   return static_cast<std::size_t>(
@@ -39,7 +39,8 @@ std::size_t count_running(const World& world) {
 }
 
 bool any_up(const World& world) {
-  return std::ranges::any_of(world.nodes(), [&](const auto& node) { return trains(*node); });
+  return std::ranges::any_of(world.nodes(),
+                             [&](const auto& node) { return trains(*node) && !node->hostile; });
 }
 
 bool connected(const World& world) {
@@ -47,9 +48,11 @@ bool connected(const World& world) {
   for (const auto& node : world.nodes()) {
     if (trains(*node)) running.emplace(node->id, node.get());
   }
-  if (running.empty()) return false;
-  std::set<base::PeerId> seen{running.begin()->first};
-  std::vector<const Node*> open{running.begin()->second};
+  const auto is_honest = [](const auto& entry) { return !entry.second->hostile; };
+  const auto first = std::ranges::find_if(running, is_honest);
+  if (first == running.end()) return false;
+  std::set<base::PeerId> seen{first->first};
+  std::vector<const Node*> open{first->second};
   while (!open.empty()) {
     const Node* const node = open.back();
     open.pop_back();
@@ -59,7 +62,9 @@ bool connected(const World& world) {
       open.push_back(other->second);
     }
   }
-  return seen.size() == running.size();
+  return std::ranges::all_of(running, [&](const auto& entry) {
+    return entry.second->hostile || seen.contains(entry.first);
+  });
 }
 
 bool lacks_hub(const World& world) {
@@ -71,7 +76,7 @@ bool lacks_hub(const World& world) {
 
 bool all_linked(const World& world) {
   return std::ranges::all_of(world.nodes(), [&](const auto& node) {
-    return !trains(*node) || node->core->exchange().open_links() > 0;
+    return !trains(*node) || node->hostile || node->core->exchange().open_links() > 0;
   });
 }
 

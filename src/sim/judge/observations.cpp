@@ -177,7 +177,10 @@ class Reader {
     if (!line.wrong().empty()) return;
     auto scenario = parse_scenario(text, file);
     if (!scenario) return line.complain(scenario.error().text);
-    if (undisturbed) scenario->timeline.clear();
+    if (undisturbed) {
+      scenario->timeline.clear();
+      scenario->hostiles.clear();
+    }
     auto plan = make_plan(std::move(*scenario), seed);
     if (!plan) return line.complain(plan.error().text);
     runs_.push_back({.plan = std::move(*plan), .observations = {}});

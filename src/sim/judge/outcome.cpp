@@ -28,6 +28,9 @@ void measure_results(const std::vector<Result>& results, Measured& measured) {
     sent.push_back(result.sent_bytes);
   }
   measured[Measure::accuracy_min] = mean(accuracies);
+  if (const auto worst = std::ranges::min_element(accuracies); worst != accuracies.end()) {
+    measured[Measure::worst_accuracy_min] = *worst;
+  }
   measured[Measure::loss_max] = mean(losses);
   measured[Measure::sent_bytes_max] = mean(sent);
   measured[Measure::finished_min] = static_cast<double>(results.size());

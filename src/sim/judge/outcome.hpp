@@ -31,7 +31,7 @@ struct Result {
   double sent_bytes = 0;                 ///< of all frames, since its last start
 };
 
-/// Measures the results of such peers: their number, and their means.
+/// Measures the results of such peers: their number, their means, and the worst.
 void measure_results(const std::vector<Result>& results, Measured& measured);
 
 struct Outcome {

@@ -33,6 +33,7 @@ RealRun::RealRun(const ObservedRun& run)
       verdicts_(run.plan),
       rates_(times_.last_start),
       pairs_(run.plan.scenario) {
+  for (const PlannedPeer& peer : plan_.peers) held_up_[peer.number] = peer.attack.has_value();
   for (const PlannedEvent& event : plan_.events) {
     if (!spoils_pace(event.kind)) continue;
     for (const std::uint32_t peer : event.peers) held_up_[peer] = true;
@@ -99,12 +100,12 @@ void RealRun::take(const StartSeen& seen) {
 void RealRun::take(const EndSeen& seen) {
   Peer& peer = peers_[seen.peer];
   if (over_) {
-    failed_ += seen.code != 0 ? 1 : 0;
+    failed_ += seen.code != 0 && !is_hostile(seen.peer) ? 1 : 0;
     return;
   }
   end_gap(seen.peer);
   if (!seen.cannot_start && seen.code != 0) {
-    ++failed_;
+    if (!is_hostile(seen.peer)) ++failed_;
     // An error is a death like any other.
     if (!peer.leaving) dies(seen.peer);
   } else if (!seen.cannot_start) {
@@ -133,7 +134,8 @@ void RealRun::take(const StatusSeen& seen) {
   if (is_ending && !peer.leaving) ending_ = true;
   step(peer, seen);
   rates_.told(seen.peer, peer.started, seen.membership_bytes, now_);
-  if (seen.phase == training && seen.drift) drifts_.emplace_back(now_, *seen.drift);
+  if (seen.phase == training && seen.drift && !is_hostile(seen.peer))
+    drifts_.emplace_back(now_, *seen.drift);
   peer.links = seen.links;
   count_links();
 }
@@ -271,12 +273,14 @@ void RealRun::take(const OverSeen&) {
 }
 
 void RealRun::take(const SummarySeen& seen) {
-  if (!seen.done || plan_.peers[seen.peer].relay) return;
+  if (!seen.done || plan_.peers[seen.peer].relay || is_hostile(seen.peer)) return;
   results_.push_back({.accuracy = seen.accuracy,
                       .loss = seen.loss,
                       .sent_bytes = static_cast<double>(seen.sent_bytes)});
   if (!seen.replica.empty()) replicas_.push_back(seen.replica);
 }
+
+bool RealRun::is_hostile(std::uint32_t peer) const { return plan_.peers[peer].attack.has_value(); }
 
 bool RealRun::runs(std::uint32_t peer) const {
   return peers_[peer].state == State::running && !peers_[peer].leaving;
@@ -285,7 +289,7 @@ bool RealRun::runs(std::uint32_t peer) const {
 std::vector<std::uint32_t> RealRun::trainers() const {
   std::vector<std::uint32_t> running;
   for (std::uint32_t i = 0; i < peers_.size(); ++i) {
-    if (runs(i) && !plan_.peers[i].relay) running.push_back(i);
+    if (runs(i) && !plan_.peers[i].relay && !is_hostile(i)) running.push_back(i);
   }
   return running;
 }

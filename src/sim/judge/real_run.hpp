@@ -71,8 +71,9 @@ class RealRun {
   void count_links();
   [[nodiscard]] std::optional<double> drift_back_within() const;
   [[nodiscard]] std::optional<LinkPath> path(std::uint32_t a, std::uint32_t b) const;
+  [[nodiscard]] bool is_hostile(std::uint32_t peer) const;
   [[nodiscard]] bool runs(std::uint32_t peer) const;
-  /// Peers that run and have a replica.
+  /// Honest peers that run and have a replica.
   [[nodiscard]] std::vector<std::uint32_t> trainers() const;
 
   const Plan& plan_;

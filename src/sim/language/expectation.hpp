@@ -12,6 +12,7 @@ namespace starling::sim {
 /// one.
 enum class Measure : std::uint8_t {
   accuracy_min,          ///< mean final accuracy of the peers that finished
+  worst_accuracy_min,    ///< lowest final accuracy of such a peer
   loss_max,              ///< mean final loss of the peers that finished
   distance_max,          ///< max |x_i - mean| / |mean| over the final replicas
   optimum_distance_max,  ///< quadratic: largest relative distance of a replica from the optimum
@@ -64,6 +65,7 @@ inline constexpr auto kExpectationKeys = [] {
   constexpr double kCount = 1e9;
   return std::to_array<ExpectationKey>({
       {accuracy_min, "accuracy_min", 0, 1},
+      {worst_accuracy_min, "worst_accuracy_min", 0, 1},
       {loss_max, "loss_max", 0, kMost},
       {distance_max, "distance_max", 0, kMost},
       {optimum_distance_max, "optimum_distance_max", 0, kMost, true},

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <queue>
@@ -15,14 +14,15 @@
 #include "base/assert.hpp"
 #include "base/hash.hpp"
 #include "base/rng.hpp"
+#include "sim/language/plan_hostile.hpp"
 #include "sim/language/plan_nat.hpp"
+#include "sim/language/selection.hpp"
 
 namespace starling::sim {
 namespace {
 
 using base::ErrorCode;
 using base::fail;
-using Numbers = std::vector<std::uint32_t>;
 
 /// One thing of the timeline at one time: an entry's turn, or its later effect.
 struct Occurrence {
@@ -52,6 +52,7 @@ class Planner {
     number_joiners();
     if (error_) return fail(std::move(*error_));
     if (base::Status placed = place_behind_routers(plan_); !placed) return placed;
+    if (base::Status cast = cast_hostiles(plan_); !cast) return cast;
     draws_ = draws_of(nullptr);
     start(scenario_.count, 0, scenario_.spacing, nullptr);
     while (!occurrences_.empty() && !error_) {
@@ -79,12 +80,6 @@ class Planner {
   }
 
  private:
-  /// The random draws of an entry, so that it strikes the same whatever else is in the timeline.
-  struct Draws {
-    base::Rng rng;
-    std::uint32_t next = 0;  ///< index for those taken in turn
-  };
-
   /// Entries are identified by their contents and the time of their first event, and equal ones by
   /// their order: a scenario that is written anew has different lines. Null: the peers of the
   /// start.
@@ -204,56 +199,8 @@ class Planner {
     return via;
   }
 
-  /// Chooses from rising candidates.
   Numbers choose(const Selector& selector, const Numbers& candidates) {
-    using enum Selector::Kind;
-    const std::size_t count = std::min<std::size_t>(selector.count, candidates.size());
-    const auto size = static_cast<std::ptrdiff_t>(count);
-    switch (selector.kind) {
-      case all:
-        return candidates;
-      case first:
-        return {candidates.begin(), candidates.begin() + size};
-      case last:
-        return {candidates.end() - size, candidates.end()};
-      case random:
-        return draw(candidates, selector.percent > 0 ? percent_of(selector, candidates) : count);
-      case next:
-        return next_ones(candidates, count);
-      case region:
-        return in_region(candidates, selector.region);
-      case numbers:
-        break;
-    }
-    Numbers chosen;
-    std::ranges::set_intersection(selector.numbers, candidates, std::back_inserter(chosen));
-    return chosen;
-  }
-
-  static std::size_t percent_of(const Selector& selector, const Numbers& candidates) {
-    if (candidates.empty()) return 0;
-    const double exact = selector.percent / 100 * static_cast<double>(candidates.size());
-    return std::clamp<std::size_t>(static_cast<std::size_t>(std::llround(exact)), 1,
-                                   candidates.size());
-  }
-
-  Numbers draw(Numbers candidates, std::size_t count) {
-    base::shuffle(candidates, draws_->rng);
-    candidates.resize(count);
-    std::ranges::sort(candidates);
-    return candidates;
-  }
-
-  /// The following ones in order of number, round a circle.
-  Numbers next_ones(const Numbers& candidates, std::size_t count) {
-    Numbers chosen;
-    for (std::uint32_t& next = draws_->next; chosen.size() < count; ++next) {
-      const auto from = std::ranges::lower_bound(candidates, next);
-      next = from == candidates.end() ? candidates.front() : *from;
-      chosen.push_back(next);
-    }
-    std::ranges::sort(chosen);
-    return chosen;
+    return sim::choose(selector, candidates, plan_.peers, *draws_);
   }
 
   /// Whether there is room for that many more; run() reports if there is not.
@@ -523,8 +470,8 @@ class Planner {
     if (entry.peers) {
       a = choose(*entry.peers, up_);
     } else {
-      a = in_region(all, entry.between[0]);
-      b = in_region(all, entry.between[1]);
+      a = in_region(all, entry.between[0], plan_.peers);
+      b = in_region(all, entry.between[1], plan_.peers);
     }
     if (a.empty() || b.empty()) return;
     PlannedEvent& event = add(entry, at, a);
@@ -535,11 +482,6 @@ class Planner {
     }
     if (entry.direction != Direction::in) strike(event, a, b);
     if (entry.direction != Direction::out) strike(event, b, a);
-  }
-
-  [[nodiscard]] Numbers in_region(Numbers peers, const std::string& region) const {
-    std::erase_if(peers, [&](std::uint32_t peer) { return plan_.peers[peer].region != region; });
-    return peers;
   }
 
   Plan& plan_;
@@ -556,6 +498,8 @@ class Planner {
 };
 
 }  // namespace
+
+bool has_hostiles(const Plan& plan) { return !plan.scenario.hostiles.empty(); }
 
 bool has_event(const Plan& plan, Kind kind) {
   return std::ranges::find(plan.events, kind, &PlannedEvent::kind) != plan.events.end();

@@ -17,9 +17,10 @@ struct PlannedPeer {
   std::string name;  ///< "peer-<number>"
   std::string region;
   double speed = 1;
-  bool relay = false;              ///< it has no replica
-  std::optional<NatSettings> nat;  ///< nothing: no entry names it
-  std::uint32_t router = 0;        ///< peers with the same number share a router
+  bool relay = false;                       ///< it has no replica
+  std::optional<NatSettings> nat;           ///< nothing: no entry names it
+  std::uint32_t router = 0;                 ///< peers with the same number share a router
+  std::optional<hostile::Attack> attack{};  ///< nothing: it is honest
 };
 
 /// Whether the peer's packets pass a router or a firewall of its own.
@@ -54,6 +55,7 @@ struct Plan {
   std::vector<PlannedEvent> events;  ///< in order of time
 };
 
+[[nodiscard]] bool has_hostiles(const Plan& plan);
 [[nodiscard]] bool has_event(const Plan& plan, Kind kind);
 /// Whether nothing passes on the event's paths while it lasts.
 [[nodiscard]] constexpr bool cuts_paths(Kind kind) noexcept {

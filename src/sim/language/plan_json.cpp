@@ -29,6 +29,14 @@ Json nat_json(const PlannedPeer& peer) {
           {"proxy", to_string(nat.proxy)}};
 }
 
+Json attack_json(const PlannedPeer& peer) {
+  if (!peer.attack) return nullptr;
+  const hostile::AttackTraits& traits = hostile::traits_of(peer.attack->kind);
+  return {{"kind", traits.name},
+          {"factor", traits.has_factor() ? Json(peer.attack->factor) : Json(nullptr)},
+          {"from", peer.attack->from_settling ? Json("settling") : Json(peer.attack->from)}};
+}
+
 Json event_json(const PlannedEvent& event) {
   Json json{{"at", event.at},
             {"until", event.until ? Json(*event.until) : Json(nullptr)},
@@ -77,7 +85,8 @@ std::string to_json(const Plan& plan) {
                              {"region", peer.region},
                              {"speed", peer.speed},
                              {"relay", peer.relay},
-                             {"nat", nat_json(peer)}});
+                             {"nat", nat_json(peer)},
+                             {"attack", attack_json(peer)}});
   }
   json["network"] = {{"default", conditions_json(scenario.network)},
                      {"pairs", Json::array()},

@@ -87,6 +87,16 @@ std::string nat_text(const NatEntry& entry) {
                            to_string(settings.proxy));
 }
 
+std::string hostile_text(const HostileEntry& entry) {
+  const hostile::Attack& attack = entry.attack;
+  const hostile::AttackTraits& traits = hostile::traits_of(attack.kind);
+  std::string out = fmt::format("\n[[hostile]]\npeers = {}\nattack = \"{}\"\n",
+                                selector_text(entry.peers), traits.name);
+  if (traits.has_factor()) out += fmt::format("factor = {}\n", attack.factor);
+  if (attack.from_settling) return out + "from = \"settling\"\n";
+  return attack.from > 0 ? out + fmt::format("from = {}\n", attack.from) : out;
+}
+
 /// The pairs that are expected to be linked this way, as a key; no pairs: no key.
 std::string paths_text(const std::vector<ExpectedPath>& paths, LinkPath of) {
   std::vector<std::string> pairs;
@@ -174,6 +184,7 @@ std::string to_toml(const Scenario& scenario, const std::string& folder) {
                        line.rate_mbit);
   }
   for (const NatEntry& entry : scenario.nats) out += nat_text(entry);
+  for (const HostileEntry& entry : scenario.hostiles) out += hostile_text(entry);
   for (const Entry& entry : scenario.timeline) out += entry_text(entry);
   if (!scenario.expect.empty()) out += "\n[expect]\n";
   for (const Expectation& expectation : scenario.expect) {

@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "base/time.hpp"
+#include "hostile/attack.hpp"
 #include "sim/language/expectation.hpp"
 
 namespace starling::sim {
@@ -160,6 +161,13 @@ struct NatEntry {
   NatSettings settings;
 };
 
+/// One [[hostile]] entry: peers that attack the others.
+struct HostileEntry {
+  int line = 0;
+  Selector peers;  ///< not next
+  hostile::Attack attack;
+};
+
 /// The path of a link.
 enum class LinkPath : std::uint8_t { direct, circuit };
 
@@ -201,6 +209,7 @@ struct Scenario {
   std::vector<RegionPair> pairs;
   std::vector<Line> lines;
   std::vector<NatEntry> nats;
+  std::vector<HostileEntry> hostiles;
   std::vector<Entry> timeline;
   std::vector<Expectation> expect;
   std::vector<ExpectedPath> paths;  ///< goes with Measure::paths_within_s

@@ -21,6 +21,7 @@ using base::fail;
 constexpr std::size_t kGroupsMax = 64;
 constexpr std::size_t kOverridesMax = 256;
 constexpr std::size_t kNatsMax = 256;
+constexpr std::size_t kHostilesMax = 256;
 constexpr std::size_t kPathsMax = 10'000;
 constexpr std::uint32_t kMtuMin = 1280;  // of IPv6; smaller packets pass everywhere
 constexpr std::uint32_t kMtuMax = 1499;  // one less than an Ethernet frame holds
@@ -377,6 +378,60 @@ void read_network(const toml::table& top, Scenario& scenario, Errors& errors) {
   }
 }
 
+/// When an attack begins: a time, or "settling".
+void read_begin(Fields& fields, hostile::Attack& attack) {
+  const toml::node* const node = fields.find("from");
+  if (node != nullptr && !hostile::can_begin_later(attack.kind)) {
+    return fields.reject("from", "does not go with '{}', which lasts from the peer's start",
+                         hostile::traits_of(attack.kind).name);
+  }
+  attack.from_settling = node != nullptr && node->value_exact<std::string>() == "settling";
+  if (!attack.from_settling) fields.number("from", attack.from, 0, kSecondsMax);
+}
+
+void read_hostile(const toml::node& node, Scenario& scenario, Errors& errors) {
+  Fields fields(node.as_table(), "hostile", errors);
+  HostileEntry read{.line = fields.line(), .peers = {.region = {}, .numbers = {}}, .attack = {}};
+  if (!fields.one_of("attack", read.attack.kind, hostile::kAttackNames)) {
+    return fields.reject("attack", "is missing: what the peers do");
+  }
+  const hostile::AttackTraits& traits = hostile::traits_of(read.attack.kind);
+  read.attack.factor = traits.factor;
+  if (fields.has("factor") && !traits.has_factor()) {
+    return fields.reject("factor", "does not go with '{}'", traits.name);
+  }
+  fields.number("factor", read.attack.factor, 0, traits.factor_max);
+  read_begin(fields, read.attack);
+  if (!read_selector(fields, "peers", read.peers)) {
+    fields.reject("peers", "is missing: which peers are hostile");
+  }
+  if (read.peers.kind == Selector::Kind::next) {
+    fields.reject("peers", "must be \"first 2\", \"last\", \"random 10%\", ... or numbers");
+  }
+  if (read.peers.kind == Selector::Kind::region) {
+    check_region(scenario, fields, "peers", read.peers.region);
+  }
+  const Problem problem = scenario.sim.problem;
+  const bool has_labels = problem == Problem::model || problem == Problem::small;
+  if (read.attack.kind == hostile::AttackKind::label_flip && !has_labels) {
+    fields.reject("attack", "'label_flip' needs labels: sim.problem = \"small\" or \"model\"");
+  }
+  fields.end();
+  scenario.hostiles.push_back(std::move(read));
+}
+
+void read_hostiles(const toml::table& top, Scenario& scenario, Errors& errors) {
+  const toml::node* const node = top.get("hostile");
+  if (node == nullptr) return;
+  const toml::array* const entries = node->as_array();
+  const bool tables = entries != nullptr && std::ranges::all_of(*entries, &toml::node::is_table);
+  if (!tables || entries->size() > kHostilesMax) {
+    return errors.add(static_cast<int>(node->source().begin.line), "hostile",
+                      "must be at most {} [[hostile]] tables", kHostilesMax);
+  }
+  for (const toml::node& entry : *entries) read_hostile(entry, scenario, errors);
+}
+
 void read_timeline(const toml::table& top, Scenario& scenario, Errors& errors) {
   const toml::node* const node = top.get("timeline");
   if (node == nullptr) return;
@@ -424,8 +479,8 @@ void read_expect(const toml::table& top, Scenario& scenario, Errors& errors) {
 }
 
 void check_sections(const toml::table& top, Errors& errors) {
-  constexpr std::array<std::string_view, 7> kSections{"scenario", "peers",    "run",   "sim",
-                                                      "network",  "timeline", "expect"};
+  constexpr std::array<std::string_view, 8> kSections{"scenario", "peers",   "run",      "sim",
+                                                      "network",  "hostile", "timeline", "expect"};
   for (const auto& [key, node] : top) {
     if (std::ranges::find(kSections, key.str()) != kSections.end()) continue;
     errors.add(static_cast<int>(node.source().begin.line), fmt::format("[{}]", key.str()),
@@ -446,6 +501,7 @@ base::Result<Scenario> parse_scenario(std::string_view text, const std::string& 
   read_peers(*top, scenario, errors);
   read_run(*top, scenario, errors);
   read_network(*top, scenario, errors);
+  read_hostiles(*top, scenario, errors);
   read_timeline(*top, scenario, errors);
   read_expect(*top, scenario, errors);
   if (errors.first) return fail(std::move(*errors.first));

@@ -92,6 +92,39 @@ class AStoppedPeer(unittest.TestCase):
         self.assertEqual(self.peer.signals, [signal.SIGCONT])
 
 
+class AHostilePeer(unittest.TestCase):
+    class Room:
+        """As much of a laboratory as a command needs."""
+
+        network, moves_running = None, False
+        run_file, folder = "run.toml", pathlib.Path("nowhere")
+
+        def program_of(self, peer):
+            return "starling" if peer.attack is None else "starling-hostile"
+
+        def settings(self, speed):
+            return []
+
+        def now(self):
+            return 2.0
+
+    def command(self, attack):
+        planned = {"number": 0, "name": "peer-0", "speed": 1, "relay": False, "attack": attack}
+        return processes.Peer(self.Room(), planned, None, pathlib.Path("nowhere")).command()
+
+    def test_is_started_with_its_attack_and_the_time_that_is_left_until_then(self):
+        words = self.command({"kind": "scale", "factor": 1e30, "from": 5.0})
+        self.assertIn("starling-hostile", words)
+        self.assertEqual(words[-4:], ["--attack", "scale:1e+30", "--attack-from", "3.0"])
+
+    def test_may_begin_with_settling_and_have_no_factor(self):
+        words = self.command({"kind": "stale", "factor": None, "from": "settling"})
+        self.assertEqual(words[-4:], ["--attack", "stale", "--attack-from", "settling"])
+
+    def test_is_none_that_has_no_attack(self):
+        self.assertNotIn("--attack", self.command(None))
+
+
 class ADisk(unittest.TestCase):
     def test_that_is_full_is_so_for_who_comes_back_without_its_files(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -114,7 +147,7 @@ class TheLaboratory(unittest.TestCase):
 
     def setUp(self):
         self.log = io.StringIO()
-        self.lab = Laboratory(self.PLAN, (None, None), pathlib.Path("nowhere"), ROOT, self.log,
+        self.lab = Laboratory(self.PLAN, (None, None, None), pathlib.Path("nowhere"), ROOT, self.log,
                               lambda _: None)
         self.lab.peers = [StillPeer(0), StillPeer(1)]
         self.heard_at = 0.0

@@ -7,6 +7,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fmt/core.h>
 
+#include "hostile/attacker.hpp"
 #include "sim/run.hpp"
 
 using namespace starling;
@@ -21,7 +22,7 @@ Report report_of(const std::string& rest) {
   BOOST_REQUIRE_MESSAGE(parsed, (parsed ? "" : parsed.error().text));
   const auto plan = make_plan(std::move(*parsed));
   BOOST_REQUIRE(plan);
-  auto report = run(*plan);
+  auto report = run(*plan, {}, hostile::make_attacker);
   BOOST_REQUIRE_MESSAGE(report, (report ? "" : report.error().text));
   return std::move(*report);
 }
@@ -245,6 +246,47 @@ BOOST_AUTO_TEST_CASE(replicas_are_compared_of_those_that_finished) {
       "duration = 100\n[peers]\ncount = 3\nvia = \"all\"\n[expect]\ndistance_max = 0.2\n";
   BOOST_TEST(!report_of(run).expectations.at(0).value.has_value());
   BOOST_TEST(report_of(run + "[run]\nset = [\"run.samples=20000\"]\n").passed);
+}
+
+BOOST_AUTO_TEST_CASE(hostile_peers_break_no_rule_and_are_not_measured) {
+  for (const hostile::AttackTraits& traits : hostile::kAttacks) {
+    if (traits.kind == hostile::AttackKind::label_flip) continue;
+    const Report report = report_of(
+        fmt::format("duration = 200\n[peers]\ncount = 6\n[run]\nset = [\"run.samples=30000\", "
+                    "\"exchange.settle_timeout=2\"]\n"
+                    "[[hostile]]\npeers = [2]\nattack = \"{}\"\n[expect]\nfinished_min = 5\n",
+                    traits.name));
+    BOOST_TEST_CONTEXT(traits.name) {
+      BOOST_TEST(report.failure == "");
+      BOOST_TEST(measured(report, "finished_min") == 5.0);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_attack_shows_in_the_results_of_honest_peers) {
+  const auto accuracy = [](const std::string& hostile, const std::string& measure) {
+    return measured(report_of("duration = 200\n[peers]\ncount = 6\n[run]\nset = "
+                              "[\"run.samples=30000\", \"exchange.settle_timeout=2\"]\n" +
+                              hostile + "[expect]\naccuracy_min = 0\nworst_accuracy_min = 0\n"),
+                    measure);
+  };
+  const std::string noise = "[[hostile]]\npeers = [2, 4]\nattack = \"noise\"\n";
+  BOOST_TEST(accuracy(noise, "accuracy_min") < accuracy("", "accuracy_min"));
+  BOOST_TEST(accuracy(noise, "worst_accuracy_min") <= accuracy(noise, "accuracy_min"));
+}
+
+BOOST_AUTO_TEST_CASE(without_somebody_who_plays_them_hostile_peers_are_refused) {
+  auto parsed = parse_scenario(
+      "[scenario]\nname = \"t\"\nduration = 5\n[peers]\ncount = 2\n"
+      "[[hostile]]\npeers = [1]\nattack = \"zeros\"\n",
+      "t.toml");
+  BOOST_REQUIRE(parsed);
+  const auto plan = make_plan(std::move(*parsed));
+  BOOST_REQUIRE(plan);
+  const auto report = run(*plan);
+  BOOST_REQUIRE(!report);
+  BOOST_TEST(report.error().text ==
+             "t.toml:6: hostile: only the test program starling-sim plays hostile peers");
 }
 
 BOOST_AUTO_TEST_CASE(failures_of_one_kind_differ_in_numbers_alone) {

@@ -405,6 +405,11 @@ BOOST_AUTO_TEST_CASE(what_peers_are_behind_must_be_clear) {
       "t.toml:9: mapping_lost: peer 2 is behind no router: a [[network.nat]] entry says who is");
   BOOST_TEST(error(home + "[1]\n[[timeline]]\nkind = \"twin\"\nat = 1\nfor = 2\npeers = [2]\n") ==
              "t.toml:9: twin: does not go with [[network.nat]]: no router leads to a twin");
+  const std::string zeros = "attack = \"zeros\"\n";
+  const std::string first = "[[hostile]]\npeers = [1]\n" + zeros;
+  BOOST_TEST(error(first + first) == "t.toml:9: hostile.peers: peer 1 is in another entry, too");
+  BOOST_TEST(error("[[hostile]]\npeers = [4]\n" + zeros) ==
+             "t.toml:6: hostile.peers: peer 4 does not exist");
   BOOST_TEST(error("[expect]\npaths_within_s = 5\ncircuit = [[0, 4]]\n") ==
              "t.toml: expect.circuit: there is no peer 4: there are 4, from 0");
 }
@@ -419,6 +424,34 @@ BOOST_AUTO_TEST_CASE(the_plan_says_what_each_peer_is_behind) {
   BOOST_TEST(peers[1].at("nat").at("mapping") == 30.0);
   BOOST_TEST(peers[1].at("nat").at("router") == peers[2].at("nat").at("router"));
   BOOST_TEST(json.at("paths").at("circuit") == nlohmann::json::parse("[[0, 1]]"));
+}
+
+BOOST_AUTO_TEST_CASE(hostile_peers_are_those_that_the_scenario_names) {
+  const Plan plan = plan_with(
+      "relays = [2]\n[[hostile]]\npeers = \"first 3\"\nattack = \"zeros\"\n"
+      "[[hostile]]\npeers = \"random 50%\"\nattack = \"scale\"\nfactor = 2\n"
+      "[[timeline]]\nkind = \"join\"\nat = 9\ncount = 3\n");
+  std::size_t scale = 0;
+  for (const PlannedPeer& peer : plan.peers) {
+    const bool zeros = peer.attack && peer.attack->kind == hostile::AttackKind::zeros;
+    BOOST_TEST(zeros == (peer.number == 0 || peer.number == 1 || peer.number == 3));
+    scale += peer.attack && peer.attack->kind == hostile::AttackKind::scale ? 1 : 0;
+  }
+  // Of the other 7, joiners among them.
+  BOOST_TEST(scale == 4U);
+  BOOST_TEST(!plan.peers[2].attack.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_plan_says_how_a_peer_attacks) {
+  const auto json = nlohmann::json::parse(
+      to_json(plan_with("[[hostile]]\npeers = [1]\nattack = \"scale\"\nfrom = 3\n"
+                        "[[hostile]]\npeers = [2]\nattack = \"stale\"\nfrom = \"settling\"\n")));
+  const auto& peers = json.at("peers");
+  BOOST_TEST(peers[0].at("attack").is_null());
+  BOOST_TEST(peers[1].at("attack") ==
+             nlohmann::json::parse(R"({"kind": "scale", "factor": 1000.0, "from": 3.0})"));
+  BOOST_TEST(peers[2].at("attack") ==
+             nlohmann::json::parse(R"({"kind": "stale", "factor": null, "from": "settling"})"));
 }
 
 BOOST_AUTO_TEST_CASE(the_plan_is_json) {

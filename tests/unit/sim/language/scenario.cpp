@@ -206,6 +206,43 @@ BOOST_AUTO_TEST_CASE(what_is_written_reads_back_as_the_same) {
   BOOST_TEST(second->lines[0].rate_mbit == 0.5);
 }
 
+BOOST_AUTO_TEST_CASE(every_attack_is_read_and_written_back) {
+  std::string text = kHead;
+  for (const hostile::AttackTraits& traits : hostile::kAttacks) {
+    text += fmt::format("[[hostile]]\npeers = \"first\"\nattack = \"{}\"\n", traits.name);
+    if (traits.has_factor()) text += "factor = 0.5\n";
+    if (hostile::can_begin_later(traits.kind)) text += "from = 2.5\n";
+  }
+  text += "[[hostile]]\npeers = [1]\nattack = \"never_commits\"\nfrom = \"settling\"\n";
+  const auto first = parse_scenario(text, "t.toml");
+  BOOST_REQUIRE_MESSAGE(first, (first ? "" : first.error().text));
+  const auto second = parse_scenario(to_toml(*first), "t.toml");
+  BOOST_REQUIRE_MESSAGE(second, (second ? "" : second.error().text));
+  BOOST_REQUIRE(second->hostiles.size() == hostile::kAttacks.size() + 1);
+  for (std::size_t i = 0; i < second->hostiles.size(); ++i) {
+    const hostile::Attack& attack = second->hostiles[i].attack;
+    BOOST_TEST((attack.kind == first->hostiles[i].attack.kind));
+    if (hostile::traits_of(attack.kind).has_factor()) BOOST_TEST(attack.factor == 0.5);
+  }
+  BOOST_TEST(second->hostiles.front().attack.from == 2.5);
+  BOOST_TEST(second->hostiles.back().attack.from_settling);
+}
+
+BOOST_AUTO_TEST_CASE(an_attack_that_makes_no_sense_is_refused) {
+  const auto entry = [](const std::string& keys) {
+    return error_of("[[hostile]]\npeers = \"first\"\n" + keys);
+  };
+  BOOST_TEST(says(entry("attack = \"sign_flop\"\n"), "did you mean 'sign_flip'?"));
+  BOOST_TEST(says(entry(""), "hostile.attack: is missing"));
+  BOOST_TEST(says(entry("attack = \"zeros\"\nfactor = 2\n"), "does not go with 'zeros'"));
+  BOOST_TEST(says(entry("attack = \"scale\"\nfactor = -2\n"), "out of range"));
+  BOOST_TEST(says(entry("attack = \"label_flip\"\nfrom = 2\n"), "lasts from the peer's start"));
+  BOOST_TEST(says(entry("attack = \"label_flip\"\n[sim]\nproblem = \"quadratic\"\n"), "labels"));
+  BOOST_TEST(says(error_of("[[hostile]]\nattack = \"zeros\"\n"), "hostile.peers: is missing"));
+  BOOST_TEST(says(error_of("[[hostile]]\npeers = \"next\"\nattack = \"zeros\"\n"), "must be"));
+  BOOST_TEST(says(error_of("[hostile]\nattack = \"zeros\"\n"), "[[hostile]] tables"));
+}
+
 BOOST_AUTO_TEST_CASE(each_measurement_can_be_expected_and_is_written_back) {
   std::string text = kHead + "[expect]\n";
   for (const ExpectationKey& key : kExpectationKeys) {
