@@ -56,6 +56,10 @@ void add_training(const Json& status, const Line& line) {
                      number(status.at("bits_per_byte"), 4)));
   }
   line("drift", percent(status.at("drift")));
+  for (const Json& one : status.at("left_out")) {
+    line("left out", fmt::format("{} ({}): {}", shown(one.at("name")), brief(one.at("id")),
+                                 shown(one.at("why"))));
+  }
   line("exchanges", fmt::format("{} over {} links", status.at("exchanges").get<std::uint64_t>(),
                                 status.at("links").get<std::uint64_t>()));
 }

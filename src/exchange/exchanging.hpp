@@ -66,6 +66,7 @@ class Exchanging final : public AfterOpening {
   [[nodiscard]] DeltaBudget budget(const Link& link) const;
   [[nodiscard]] double near_enough(Duty duty) const;
   [[nodiscard]] bool with_buffers(base::ExchangeNumber t) const;
+  [[nodiscard]] double apart(const Encoded& event) const;
   [[nodiscard]] wire::Delta delta_of(Encoded& event, const Link& link) const;
   void commit_when_ready(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void commit_again(CommitJob job, base::Time now, Outbox& out);

@@ -118,6 +118,7 @@ void Links::break_link(iterator at, Time now, Outbox& out) {
   session->encode_job = 0;
   session->rests = false;
   session->received.reset();
+  link.committed_at.reset();
   BrokenState broken{.session = std::move(*session), .until = now + grace_};
   link.state = std::move(broken);
   if (broken_count() > (SIM_RARE(grace_of_one) ? 1 : kGraceLinksMax)) {

@@ -9,6 +9,7 @@
 #include "base/peer_id.hpp"
 #include "base/strong.hpp"
 #include "base/time.hpp"
+#include "exchange/left_out.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::peer {
@@ -56,6 +57,13 @@ struct MemberStatus {
   std::optional<double> rate_apart;
 };
 
+/// A neighbour without which this peer has settled.
+struct LeftOut {
+  base::PeerId peer;
+  std::string name;
+  exchange::LeftOutFor why{};
+};
+
 struct Status {
   base::PeerId id;
   std::string name;
@@ -73,6 +81,10 @@ struct Status {
   std::optional<double> loss;        ///< of the latest evaluation, nats
   bool whole_test_set = false;       ///< the latest evaluation was of all of it
   std::optional<double> drift;       ///< the last, where no link is open any more
+  /// Whether it has agreed with others at the end, where there are any; nothing: it has not come so
+  /// far, or exchanges no deltas.
+  std::optional<bool> settled;
+  std::vector<LeftOut> left_out;
   // Of all links there were in this life.
   std::uint64_t exchanges = 0;   ///< committed
   std::uint64_t reopenings = 0;  ///< links whose mirrors were set anew, since they could not go on

@@ -27,6 +27,16 @@ Json port_mapping_json(const std::optional<PortMapped>& mapping) {
   return {{"addresses", mapping->addresses}, {"text", mapping->text}};
 }
 
+Json left_out_json(const std::vector<peer::LeftOut>& left_out) {
+  Json all = Json::array();
+  for (const peer::LeftOut& one : left_out) {
+    all.push_back({{"name", one.name},
+                   {"id", one.peer.hex()},
+                   {"why", base::name_of(one.why, exchange::kLeftOutNames)}});
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string status_json(const peer::Status& status, const StatusExtra& extra) {
@@ -54,6 +64,8 @@ std::string status_json(const peer::Status& status, const StatusExtra& extra) {
                    {"bits_per_byte", language ? number_json(language->bits_per_byte) : Json()},
                    {"whole_test_set", status.whole_test_set},
                    {"drift", or_null(status.drift)},
+                   {"settled", or_null(status.settled)},
+                   {"left_out", left_out_json(status.left_out)},
                    {"exchanges", status.exchanges},
                    {"reopenings", status.reopenings},
                    {"mismatches", status.mismatches},
