@@ -18,6 +18,20 @@ constexpr double kVague = 1e-4;        // relative error of a square that is not
 
 }  // namespace
 
+const char* to_string(Trust trust) noexcept {
+  switch (trust) {
+    case Trust::unknown:
+      return "unknown";
+    case Trust::vouched:
+      return "vouched";
+    case Trust::doubted:
+      return "doubted";
+    case Trust::none:
+      break;
+  }
+  return "none";
+}
+
 double clip_multiple(Trust trust) noexcept {
   switch (trust) {
     case Trust::unknown:

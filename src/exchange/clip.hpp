@@ -29,6 +29,8 @@ enum class Trust : std::uint8_t {
   none,     ///< it moves this peer no more
 };
 
+[[nodiscard]] const char* to_string(Trust trust) noexcept;
+
 /// Of what is usual, by how much a neighbour may move this peer.
 [[nodiscard]] double clip_multiple(Trust trust) noexcept;
 

@@ -6,7 +6,7 @@
 //
 // A commit of an exchange does, element by element, in single float32 operations in this order:
 //   mine   += own delta          theirs += their delta
-//   e       = w * (theirs - mine)
+//   e       = w * s * (theirs - mine)     with the clip s <= 1 (exchange/clip.hpp)
 //   d       = e * min(1, their p / own p)    d' = e * min(1, own p / their p)
 //   x      += d      mine += d      theirs -= d'      (y += d, and r stays)
 // with the weights p of both ends, powers of two, as their deltas say (exchange/weight.hpp): so

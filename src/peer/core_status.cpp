@@ -104,6 +104,8 @@ Status Core::status(base::Time now) const {
       link.drift = entry.drift;
       link.density = entry.density;
       link.bandwidth = entry.bandwidth;
+      link.trust = entry.trust;
+      link.worse = entry.worse;
     }
     status.links.push_back(std::move(link));
   }

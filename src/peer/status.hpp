@@ -9,6 +9,7 @@
 #include "base/peer_id.hpp"
 #include "base/strong.hpp"
 #include "base/time.hpp"
+#include "exchange/clip.hpp"
 #include "exchange/left_out.hpp"
 #include "wire/messages.hpp"
 
@@ -37,7 +38,9 @@ struct LinkStatus {
   double drift = 0;  ///< distance of the other end's mirror, relative to the norm, when last looked
   double density = 0;    ///< fraction of the parameters that was asked for of the last delta
   double bandwidth = 0;  ///< bytes/s of the way there; 0: not known, or too much for deltas to tell
-  std::string via;       ///< name of the member that relays it; empty: it is direct
+  exchange::Trust trust{};  ///< in its replica, by audits
+  double worse = 1;  ///< loss where it pulls to, as a multiple of the own one, when last tried
+  std::string via;   ///< name of the member that relays it; empty: it is direct
   std::optional<base::Duration> round_trip;  ///< of heartbeats, smoothed
   base::Duration heard_ago{};                ///< since anything came from there
 };

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/assert.hpp"
+#include "exchange/clip.hpp"
 #include "exchange/weight.hpp"
 #include "report/bytes_json.hpp"
 
@@ -127,6 +128,8 @@ std::string links_json(const peer::Status& status, const StatusExtra& extra) {
                      {"exchange", link.exchange},
                      {"drift", link.drift},
                      {"density", link.density},
+                     {"trust", exchange::to_string(link.trust)},
+                     {"loss_times", link.worse},
                      {"mbit", link.bandwidth > 0 ? Json(link.bandwidth * 8e-6) : Json(nullptr)},
                      {"round_trip_ms", link.round_trip ? Json(base::seconds(*link.round_trip) * 1e3)
                                                        : Json(nullptr)},
