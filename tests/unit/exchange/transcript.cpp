@@ -166,7 +166,11 @@ Lines Transcript::skipped() {
 
 Lines Transcript::committed(CommitResult result, base::ErrorCode code) {
   BOOST_REQUIRE(commit);
-  Committed outcome{commit->peer, commit->tag, commit->exchange, result, {code, "text"}};
+  Committed outcome{.peer = commit->peer,
+                    .tag = commit->tag,
+                    .exchange = commit->exchange,
+                    .result = result,
+                    .error = {code, "text"}};
   outcome.took = took;
   if (result == CommitResult::failed && code == base::ErrorCode::no_room) outcome.again = *commit;
   return on(std::move(outcome));
