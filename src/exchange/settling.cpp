@@ -40,8 +40,9 @@ bool has_come_further(const Link& link) {
   return !link.settles || distance(link) < kNearer * link.approach.distance;
 }
 
-LeftOutFor reason(const Link& link) {
+LeftOutFor reason(const Link& link, bool by_tree) {
   if (link.broken() != nullptr) return LeftOutFor::lost;
+  if (by_tree) return LeftOutFor::late;
   if (link.open() == nullptr) return LeftOutFor::unopened;
   if (link.counters.exchanges == link.approach.exchanges) return LeftOutFor::silent;
   return link.apart < 1.0 ? LeftOutFor::disagrees : LeftOutFor::apart;
@@ -108,10 +109,11 @@ bool Settling::is_alone() const {
   return company_ && links_.open_count() == 0 && !SIM_BUG(settled_alone);
 }
 
-// Along the tree, those in it are in agreement when it is done.
+// Along the tree, those in it are in agreement when it is done. Others may be in it by other links,
+// unless they begin to settle only now.
 bool Settling::is_awaited(const PeerId& peer, const Link& link) const {
   if (link.broken() != nullptr || has_settled(link)) return false;
-  return !tree_.is_done() || !tree_.includes(peer);
+  return !tree_.is_done() || (!tree_.includes(peer) && link.settles);
 }
 
 bool Settling::awaits_none() const {
@@ -142,7 +144,9 @@ void Settling::end(Outbox& out) {
   for (const auto& [peer, link] : std::as_const(links_)) {
     others = others || link.broken() == nullptr;
     const bool lost = link.broken() != nullptr && !has_agreed(link);
-    if (lost || is_awaited(peer, link)) settled.left_out.push_back({peer, reason(link)});
+    if (lost || is_awaited(peer, link)) {
+      settled.left_out.push_back({peer, reason(link, tree_.is_done())});
+    }
   }
   settled.unsettled = others && !agreed_;
   out.emplace_back(std::move(settled));

@@ -237,6 +237,25 @@ BOOST_AUTO_TEST_CASE(an_opening_that_is_heard_of_is_waited_for) {
   TEST_LINES(peer.look(), "settled without b: its link does not open");
 }
 
+// Other members of the tree say nothing of it on a new link: they have told the old ones.
+BOOST_AUTO_TEST_CASE(who_begins_when_the_tree_has_is_late_and_other_new_links_tell_nothing) {
+  for (const bool begins : {false, true}) {
+    SettlingAlone peer;
+    peer.add('a').state = OpenState{{.id = 1}};
+    Outbox none;
+    peer.tree.begin(1, {peer_named('a')}, {}, peer.now, none);
+    peer.begin();
+    peer.tree.hear(peer_named('a'), {.root = 1, .ready = true, .begun = true}, peer.now, none);
+    Link& late = peer.add('z');
+    late.state = OpenState{{.id = 2}};
+    late.settles = begins;
+    peer.tree.committed(peer_named('a'), Effect::tells, peer.now, none);
+    TEST_LINES(peer.look());
+    peer.tree.committed(peer_named('a'), Effect::takes, peer.now, none);
+    TEST_LINES(peer.look(), begins ? "settled without z: it came too late" : "settled");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(who_turns_its_word_again_and_again_delays_nobody) {
   OneIsLate peer;
   peer.begin();
