@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <vector>
 
 #include "base/peer_id.hpp"
 #include "exchange/jobs.hpp"
