@@ -101,14 +101,13 @@ double norm_of(std::span<const float> values) {
   return std::sqrt(sum);
 }
 
-Reach grown(const std::optional<Reach>& before, const Reach& now) {
-  const Reach from = before.value_or(Reach{});
+Reach grown(const Reach& before, const Reach& now) {
   const auto grow = [&now](double was, double is) {
     return std::min(is, kGrowth * std::max(was, now.moved));
   };
-  return {.pulled = grow(from.pulled, now.pulled),
+  return {.pulled = grow(before.pulled, now.pulled),
           .moved = now.moved,
-          .told = grow(from.told, now.told)};
+          .told = grow(before.told, now.told)};
 }
 
 float clip_radius(std::vector<Reach> all, const Reach& own, double multiple) {
@@ -122,7 +121,9 @@ float clip_radius(std::vector<Reach> all, const Reach& own, double multiple) {
   const double pulled = std::max(usual(&Reach::pulled), own.moved);
   const double moved = std::max(usual(&Reach::told), own.moved);
   const double wide = are_few ? std::max(multiple, kFewMultiple) : multiple;
-  const double radius = std::min({wide * pulled, kMovedMultiple * moved, kRadiusMax});
+  // Where nobody moves, as after the last step, replicas may still be apart.
+  const double most = moved > 0 ? kMovedMultiple * moved : kRadiusMax;
+  const double radius = std::min({wide * pulled, most, kRadiusMax});
   return base::widen(base::narrow_to_even(static_cast<float>(radius)));
 }
 

@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -85,7 +84,7 @@ struct Reach {
 
 /// What is to be remembered of an exchange that was like `now`, after one like `before`: what the
 /// other end does counts at most twice as much from one to the next.
-[[nodiscard]] Reach grown(const std::optional<Reach>& before, const Reach& now);
+[[nodiscard]] Reach grown(const Reach& before, const Reach& now);
 
 /// By how much an exchange of the link with `own` may move this end, where `all` are those of its
 /// open links, this one among them: a multiple of the lower median of what they pulled by, or of

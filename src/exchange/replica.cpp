@@ -258,7 +258,8 @@ base::Status Replica::stage_step(Link& link, const CommitJob& job) {
     const Reach now{.pulled = double{job.parts.own} * distance / link.lag,
                     .moved = exchange::norm_of(touched_[0].delta.values) / link.lag,
                     .told = exchange::norm_of(touched_[1].delta.values) / link.lag};
-    link.staged_reach = grown(link.reach, now);
+    const Reach opened{.pulled = double{job.parts.own} * link.apart.distance() / link.lag};
+    link.staged_reach = grown(link.reach.value_or(opened), now);
   }
   return {};
 }
