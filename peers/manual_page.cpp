@@ -81,6 +81,7 @@ constexpr std::pair<int, std::string_view> kExitCodes[] = {
      "`--require-peers` also: before a peer was met."},
     {5, "Training gave a value that is not finite, or an evaluation did."},
     {6, "A device error."},
+    {7, "The run is done, but this peer has agreed with none of the others (unsettled)."},
     {130, "A second Ctrl-C."},
 };
 

@@ -56,6 +56,10 @@ void add_training(const Json& status, const Line& line) {
                      number(status.at("bits_per_byte"), 4)));
   }
   line("drift", percent(status.at("drift")));
+  for (const Json& one : status.at("left_out")) {
+    line("left out", fmt::format("{} ({}): {}", shown(one.at("name")), brief(one.at("id")),
+                                 shown(one.at("why"))));
+  }
   line("exchanges", fmt::format("{} over {} links", status.at("exchanges").get<std::uint64_t>(),
                                 status.at("links").get<std::uint64_t>()));
 }
@@ -121,6 +125,7 @@ std::string links_text(const Json& links) {
                   "name", "id", "state", "exchange", "drift", "density", "Mbit/s", "rtt ms", "sent",
                   "received", "carrier", "address");
   std::map<std::string, std::string> reasons;  // why links do not use UCX, and which
+  std::string doubts;
   for (const Json& link : links) {
     text += fmt::format(
         "{:<18} {:<8} {:<9} {:>9} {:>8} {:>9} {:>8} {:>8} {:>10} {:>10}  {:<8} {}\n",
@@ -132,6 +137,11 @@ std::string links_text(const Json& links) {
         report::format_bytes(link.at("bytes_received").at("total").get<std::uint64_t>()),
         shown(link.at("carrier")),
         link.at("via").is_null() ? shown(link.at("address")) : "via " + shown(link.at("via")));
+    const std::string trust = shown(link.at("trust"));
+    if (trust == "doubted" || trust == "none") {
+      doubts += fmt::format("{}: pulls this peer to {} times the loss, on this peer's data\n",
+                            shown(link.at("name")), number(link.at("loss_times"), 1));
+    }
     if (const std::string why = shown(link.at("why_not_ucx")); !why.empty()) {
       std::string& names = reasons[why];
       names += (names.empty() ? "" : ", ") + shown(link.at("name"));
@@ -139,7 +149,7 @@ std::string links_text(const Json& links) {
   }
   for (const auto& [why, names] : reasons)
     text += fmt::format("not over UCX: {}: {}\n", names, why);
-  return text;
+  return text + doubts;
 }
 
 std::string invite_text(const Json& invite) {

@@ -32,6 +32,7 @@
 #include "complain.hpp"
 #include "control_client.hpp"
 #include "io/proxy.hpp"
+#include "reply_text.hpp"
 #include "report/format.hpp"
 #include "report/peer_file.hpp"
 #include "report/summary.hpp"
@@ -430,6 +431,9 @@ void print_summary(const report::SwarmSummary& summary, const std::string& dir) 
   if (swarm.language) {
     fmt::print("perplexity {:.2f}, {:.4f} bits a byte\n", swarm.language->perplexity,
                swarm.language->bits_per_byte);
+  }
+  for (const report::LeftOut& one : swarm.left_out) {
+    fmt::print("settled without {}: {}\n", shown(one.name), one.why);
   }
   if (summary.distance) {
     fmt::print("replicas agree to {} of their norm\n",

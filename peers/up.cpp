@@ -17,6 +17,7 @@
 #include "io/port_mapping.hpp"
 #include "io/trainer_thread.hpp"
 #include "peer/conduct.hpp"
+#include "peer/config.hpp"
 #include "peer/model_learner.hpp"
 #include "report/format.hpp"
 #include "runfile/invite.hpp"
@@ -103,10 +104,13 @@ base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run,
   std::unique_ptr<peer::Learner> learner =
       std::make_unique<peer::ModelLearner>(std::move(*trainer), loader, *problem.dataset.test);
   if (conduct != nullptr) learner = conduct->learner(std::move(learner));
-  return std::make_unique<peer::Worker>(
+  const bool audits = replica->averaging().clips;
+  auto worker = std::make_unique<peer::Worker>(
       std::move(learner), std::move(*replica),
       [&run](const peer::Snapshot& snapshot) { return run.save(snapshot); }, run.steps_before(),
       run.samples_before(), nullptr, conduct);
+  if (audits) worker->begin_audits(peer::samples_are_alike(run_file));
+  return worker;
 }
 
 /// Trains until the peer ends.

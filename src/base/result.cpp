@@ -17,6 +17,8 @@ int exit_code(ErrorCode code) noexcept {
     case ErrorCode::device:
     case ErrorCode::no_room:
       return 6;
+    case ErrorCode::unsettled:
+      return 7;
     case ErrorCode::internal:
     case ErrorCode::network:
     case ErrorCode::protocol:

@@ -21,6 +21,7 @@ enum class ErrorCode {
   diverged,     ///< training produced a value that is not finite (exit 5)
   device,       ///< the compute device (exit 6)
   no_room,      ///< the device's memory is full; its contents are sound (exit 6)
+  unsettled,    ///< the run is over, and this peer has agreed with nobody (exit 7)
   network,      ///< sockets, addresses, TLS (exit 1)
   protocol,     ///< bytes from a peer that break the protocol; never ends a program
 };
@@ -55,7 +56,7 @@ template <class... Args>
 }
 
 /// The exit code of `starling` for an error (0 done, 1 internal, 2 usage, 3 run file or
-/// data, 4 no peer reachable, 5 diverged, 6 device).
+/// data, 4 no peer reachable, 5 diverged, 6 device, 7 unsettled).
 [[nodiscard]] int exit_code(ErrorCode code) noexcept;
 
 }  // namespace starling::base

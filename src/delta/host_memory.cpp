@@ -89,6 +89,11 @@ Result<base::LargeFloats> HostMemory::mirror(MirrorId mirror) { return at(mirror
 
 Result<std::uint64_t> HostMemory::hash(MirrorId mirror) { return at(mirror).hash(); }
 
+Status HostMemory::values_at(MirrorId mirror, const Delta& elements, std::vector<float>& values) {
+  at(mirror).read_at(elements_of(elements).indices, values);
+  return {};
+}
+
 std::unique_ptr<Delta> HostMemory::make_delta() { return std::make_unique<HostDelta>(); }
 
 DeltaSource& HostMemory::difference(MirrorId mirror, const std::optional<HoldBack>& hold) {

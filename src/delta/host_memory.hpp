@@ -35,6 +35,8 @@ class HostMemory final : public ReplicaMemory {
   void free_mirror(MirrorId mirror) override;
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
   base::Result<std::uint64_t> hash(MirrorId mirror) override;
+  base::Status values_at(MirrorId mirror, const Delta& elements,
+                         std::vector<float>& values) override;
 
   std::unique_ptr<Delta> make_delta() override;
   DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override;

@@ -42,6 +42,13 @@ base::LargeFloats Mirror::values() const {
   return values;
 }
 
+void Mirror::read_at(std::span<const std::uint32_t> indices, std::vector<float>& values) const {
+  values.resize(indices.size());
+  for (std::size_t j = 0; j < indices.size(); ++j) {
+    values[j] = half_.empty() ? full_[indices[j]] : base::widen(half_[indices[j]]);
+  }
+}
+
 std::uint64_t Mirror::hash() const noexcept {
   return base::xxh3(half_.empty() ? base::bytes_of(std::span<const float>(full_))
                                   : base::bytes_of(std::span<const base::BFloat16>(half_)));

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "base/bfloat16.hpp"
 #include "base/large_vector.hpp"
@@ -31,6 +33,8 @@ class Mirror {
   [[nodiscard]] base::BFloat16* half(std::size_t begin) noexcept;
 
   [[nodiscard]] base::LargeFloats values() const;
+  /// values[j] is element indices[j]; `values` is replaced.
+  void read_at(std::span<const std::uint32_t> indices, std::vector<float>& values) const;
   /// XXH3 of its bits.
   [[nodiscard]] std::uint64_t hash() const noexcept;
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/large_vector.hpp"
 #include "base/result.hpp"
@@ -90,6 +91,9 @@ class ReplicaMemory {
   /// A mirror's values, and XXH3 of its bits.
   [[nodiscard]] virtual base::Result<base::LargeFloats> mirror(MirrorId mirror) = 0;
   [[nodiscard]] virtual base::Result<std::uint64_t> hash(MirrorId mirror) = 0;
+  /// A mirror's values at the elements of a delta, into `values` (replaced).
+  [[nodiscard]] virtual base::Status values_at(MirrorId mirror, const Delta& elements,
+                                               std::vector<float>& values) = 0;
 
   [[nodiscard]] virtual std::unique_ptr<Delta> make_delta() = 0;
   /// Makes room to make, take and commit deltas of up to `count` elements, with this much room for

@@ -64,6 +64,7 @@ struct Config {
   double momentum_gain = 1;   ///< tracked: how far momentum carries on what was sent, in all
   MirrorType mirror = MirrorType::float32;
   WeightRule weight = WeightRule::automatic;
+  bool guard = true;              ///< tracked: exchanges are clipped, and neighbours audited
   double gamma = 0.2;             ///< choco: consensus step size, 0 to 1
   double outer_lr = 0.7;          ///< local: learning rate of ring::OuterStep, which ends a round
   double outer_momentum = 0.9;    ///< local: momentum of that step

@@ -43,7 +43,7 @@ void Core::expire(Time now, Outbox& out) {
 void Core::go_on(Time now, Outbox& out) {
   look_at_tree(now, out);
   opening_.send_due_opens(now, out);
-  settling_.end_when_agreed(out);
+  settling_.look(now, out);
 }
 
 // Links may have gone, and a delta that rested may be due.
@@ -60,7 +60,10 @@ void Core::on(const NeighbourUp& event, Time now, Outbox& out) {
   opening_.begin(links_.begin_opening(event.peer, now, out), now);
 }
 
-void Core::on(const NeighbourDown& event, Time now, Outbox& out) { links_.on(event, now, out); }
+void Core::on(const NeighbourDown& event, Time now, Outbox& out) {
+  settling_.on(event);
+  links_.on(event, now, out);
+}
 
 void Core::on(Received& event, Time now, Outbox& out) {
   const auto at = links_.find(event.peer);
@@ -68,15 +71,19 @@ void Core::on(Received& event, Time now, Outbox& out) {
     out.emplace_back(Misbehaved{event.peer, "sent an exchange message without being a neighbour"});
     return;
   }
+  Link& link = at->second;
+  if (link.open() == nullptr) link.heard_at = now;
   if (auto* open = std::get_if<wire::LinkOpen>(&event.message)) {
     opening_.receive(at, *open, now, out);
   } else if (auto* keyframe = std::get_if<wire::Keyframe>(&event.message)) {
     opening_.receive(at, *keyframe, out);
   } else if (const auto* settle = std::get_if<wire::Settle>(&event.message)) {
-    if (at->second.open() != nullptr) tree_.hear(event.peer, *settle, now, out);
+    link.settles = true;
+    if (link.open() != nullptr) tree_.hear(event.peer, *settle, now, out);
   } else if (auto& delta = std::get<wire::Delta>(event.message);
              exchanging_.check(at, delta, event.took, out)) {
-    if (at->second.open() != nullptr) {
+    link.settles = link.settles || delta.settled;
+    if (link.open() != nullptr) {
       exchanging_.receive(at, std::move(delta), now, out);
     } else {
       opening_.receive(at, delta, out);
@@ -105,7 +112,16 @@ void Core::on(KeyframeMade& event, Time now, Outbox& out) { opening_.on(event, n
 
 void Core::on(Opened& event, Time now, Outbox& out) { opening_.on(event, now, out); }
 
-void Core::on(const KeyframeArriving& event, Time now, Outbox&) { opening_.on(event, now); }
+void Core::on(const Audited& event, Time, Outbox& out) {
+  exchanging_.heal(event.heals);
+  links_.on(event, out);
+}
+
+void Core::on(const KeyframeArriving& event, Time now, Outbox&) {
+  const auto at = links_.find(event.peer);
+  if (at != links_.end() && at->second.open() == nullptr) at->second.heard_at = now;
+  opening_.on(event, now);
+}
 
 void Core::visit_timers(const TimerVisitor& visit) const {
   links_.visit_timers(visit);

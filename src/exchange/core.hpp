@@ -73,6 +73,7 @@ class Core {
   void on(Committed& event, base::Time now, Outbox& out);
   void on(KeyframeMade& event, base::Time now, Outbox& out);
   void on(Opened& event, base::Time now, Outbox& out);
+  void on(const Audited& event, base::Time now, Outbox& out);
   void on(const KeyframeArriving& event, base::Time now, Outbox& out);
   void go_on(base::Time now, Outbox& out);
   void visit_timers(const TimerVisitor& visit) const;

@@ -13,6 +13,7 @@
 #include "base/strong.hpp"
 #include "base/time.hpp"
 #include "exchange/jobs.hpp"
+#include "exchange/left_out.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::exchange {
@@ -25,6 +26,7 @@ struct NeighbourUp {
 struct NeighbourDown {
   base::PeerId peer;
   bool for_good = false;  ///< it left or misbehaved; else the link is broken and may come back
+  bool done = false;      ///< it left since it has ended its run
 };
 struct Received {
   base::PeerId peer;
@@ -51,7 +53,7 @@ struct Company {
 enum class Phase : std::uint8_t { training, settling, done };
 
 using Event = std::variant<NeighbourUp, NeighbourDown, Received, Progressed, Company, Phase,
-                           Encoded, Committed, KeyframeMade, Opened, KeyframeArriving>;
+                           Encoded, Committed, KeyframeMade, Opened, Audited, KeyframeArriving>;
 
 /// An outcome as the event it is.
 [[nodiscard]] Event event_of(Outcome outcome);
@@ -69,6 +71,7 @@ struct Run {
 struct Misbehaved {
   base::PeerId peer;
   std::string text;
+  bool is_judged = false;  ///< by audits: it has kept to the protocol, as far as can be seen
 };
 /// There is no room for a link with this peer, which is not to blame: the link is to be closed, and
 /// none to be opened for a while. The core has forgotten it already.
@@ -76,10 +79,12 @@ struct NoRoom {
   base::PeerId peer;
   std::string text;
 };
-/// Comes once, in Phase::settling: every link partner has settled and agrees, and there is one if
-/// there may be, or the time is up.
+/// Comes once, in Phase::settling: every link partner agrees, and there is one if there may be; or
+/// the others are late, or the time is up.
 struct Settled {
-  bool timed_out = false;
+  bool unsettled = false;  ///< there are others, and this peer has agreed with none
+  /// Neighbours that have not agreed. At most kLinksMax + kGraceLinksMax.
+  std::vector<LeftOut> left_out{};
 };
 /// The own replica is not finite or lost, or what this end made is wrong: the run cannot go on.
 struct Failed {

@@ -209,6 +209,7 @@ void Exchanging::reserve_upload(Link& link, std::size_t bytes, Time now) {
   const Time from = std::max(link.next_send_at, now);
   link.next_send_at =
       std::min(from + pace_.upload_time(bytes, links_.open_count()), now + kUploadTimeMax);
+  link.held_for = link.next_send_at - now;
 }
 
 void Exchanging::request_next(const PeerId& peer, Link& link, Time now, Outbox& out) {
@@ -217,10 +218,13 @@ void Exchanging::request_next(const PeerId& peer, Link& link, Time now, Outbox& 
   request_delta(peer, link, session.expected(), out);
 }
 
+// In units of what is near enough.
+double Exchanging::apart(const Encoded& event) const {
+  const double replicas = std::max(event.drift, event.mirror_error) / event.learned;
+  return std::max(replicas, event.buffer_drift) / options_.config.settle_drift;
+}
+
 wire::Delta Exchanging::delta_of(Encoded& event, const Link& link) const {
-  const double near = options_.config.settle_drift;
-  const bool agrees =
-      std::max(event.drift, event.mirror_error) < near * event.learned && event.buffer_drift < near;
   const Duty duty = link.open()->session.duty;
   const bool told = event.mirror_error < kUntold * near_enough(duty) * event.learned &&
                     duty == tree_.duty(event.peer);
@@ -232,11 +236,12 @@ wire::Delta Exchanging::delta_of(Encoded& event, const Link& link) const {
           .mirror_hash = event.mirror_hash,
           .degree = static_cast<std::uint16_t>(
               std::clamp<std::size_t>(links_.open_count(), 1, kLinksMax)),
-          .weight = weight_,
-          .settled = settling_.phase() == Phase::settling && agrees,
+          .weight = weight(),
+          .settled = settling_.phase() == Phase::settling && link.apart < 1.0,
           .payload = std::move(event.payload),
           .buffers = std::move(event.buffers),
           .bandwidth = static_cast<float>(std::min(link.bandwidth.value(), 1e30)),
+          .radius = event.radius,
           .turn = turn,
           .gathered = tree_.weight()};
 }
@@ -269,6 +274,7 @@ void Exchanging::on(Encoded& event, Time now, Outbox& out) {
   link.density = event.density;
   link.line.lag = event.lag;
   link.line.bytes = bytes;
+  if (settling_.has_begun()) link.apart = apart(event);
   wire::Delta delta = delta_of(event, link);
   session.kept.push_back(delta);
   ASSERT(session.kept.size() <= kKeptMax);
@@ -308,8 +314,11 @@ void Exchanging::commit_when_ready(const PeerId& peer, Link& link, Time now, Out
       .parts = parts_of(effect, *own, *session.received),
       .degree_inverse = 1.0F / static_cast<float>(own->degree),
       .goes_on = averages,
+      .judged = settling_.has_begun(),
       .takes = effect == Effect::takes,
       .gathers = effect == Effect::gathers ? tree_.gather(peer, session.received->gathered) : 0.0F,
+      .own_radius = averages ? own->radius.value_or(kNoRadius) : kNoRadius,
+      .their_radius = averages ? session.received->radius.value_or(kNoRadius) : kNoRadius,
       .expected_hash = session.received->mirror_hash,
       .own_buffers = own->buffers,
       .their_buffers = std::move(session.received->buffers)}});
@@ -336,8 +345,11 @@ void Exchanging::on(Committed& event, Time now, Outbox& out) {
   if (event.result == CommitResult::mismatch) return reopen_differing(at, event.exchange, out);
   session->committed = event.exchange;
   session->settled = session->both_settling;
+  if (event.refused) {
+    return links_.misbehaved(at, "its replica is far worse than this peer's", out, true);
+  }
   tree_.committed(event.peer, session->effect, now, out);
-  ++link.counters.exchanges;
+  link.commit(now);
   wake_links(now, out);
   if (link.open() == nullptr) return;
   commit_when_ready(event.peer, link, now, out);
@@ -387,12 +399,16 @@ void Exchanging::wake_links(Time now, Outbox& out) {
 
 void Exchanging::begin_tree(Time now, Outbox& out) {
   std::vector<PeerId> open;
+  base::Duration usual{};
   if (options_.config.mode == Mode::tracked) {
     for (const auto& [peer, link] : links_) {
-      if (link.open() != nullptr) open.push_back(peer);
+      const bool is_trusted = link.trust != Trust::doubted && link.trust != Trust::none;
+      if (link.open() == nullptr || !is_trusted) continue;
+      open.push_back(peer);
+      usual = std::max(usual, patience_with(link));
     }
   }
-  tree_.begin(weight_of(weight_), open, now, out);
+  tree_.begin(weight_of(weight()), open, usual, now, out);
 }
 
 void Exchanging::on_settling(Outbox& out) {

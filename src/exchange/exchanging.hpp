@@ -41,6 +41,8 @@ class Exchanging final : public AfterOpening {
   /// A delta that holds, of an open link.
   void receive(Links::iterator at, wire::Delta delta, base::Time now, Outbox& out);
   void on(const Progressed& event, base::Time now);
+  /// While it heals, the own replica counts nothing in averages.
+  void heal(bool heals) noexcept { heals_ = heals; }
   void on(Encoded& event, base::Time now, Outbox& out);
   void on(Committed& event, base::Time now, Outbox& out);
   /// Settling begins: no step is made any more. First the tree, by all open links.
@@ -60,9 +62,11 @@ class Exchanging final : public AfterOpening {
   void answer_if_awaited(Session& session, base::Time now);
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void request_delta(const base::PeerId& peer, Link& link, base::ExchangeNumber t, Outbox& out);
+  [[nodiscard]] std::int8_t weight() const noexcept { return heals_ ? wire::kNoWeight : weight_; }
   [[nodiscard]] DeltaBudget budget(const Link& link) const;
   [[nodiscard]] double near_enough(Duty duty) const;
   [[nodiscard]] bool with_buffers(base::ExchangeNumber t) const;
+  [[nodiscard]] double apart(const Encoded& event) const;
   [[nodiscard]] wire::Delta delta_of(Encoded& event, const Link& link) const;
   void commit_when_ready(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void commit_again(CommitJob job, base::Time now, Outbox& out);
@@ -77,6 +81,7 @@ class Exchanging final : public AfterOpening {
   Pace pace_;
   base::StepNumber step_;
   std::int8_t weight_;
+  bool heals_ = false;
 };
 
 }  // namespace starling::exchange

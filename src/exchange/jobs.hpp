@@ -16,6 +16,7 @@
 #include "base/time.hpp"
 #include "delta/end_parts.hpp"
 #include "delta/options.hpp"
+#include "exchange/clip.hpp"
 #include "exchange/decision.hpp"
 
 namespace starling::exchange {
@@ -65,8 +66,11 @@ struct CommitJob {
   delta::EndParts parts{};          ///< of the ends, by their weights in this exchange
   float degree_inverse = 1.0F;      ///< 1 / the degree that the own delta says: of the momentum
   bool goes_on = true;              ///< the link's momentum moves the ends
+  bool judged = false;              ///< in settling: what the other end tells is tried first
   bool takes = false;               ///< the replica becomes the link's mirror of it, after the step
   float gathers = 0.0F;             ///< part of the way to the other end's mirror that x goes
+  float own_radius = kNoRadius;     ///< of the ends, in the deltas' frames (exchange/clip.hpp)
+  float their_radius = kNoRadius;
   std::optional<std::uint64_t> expected_hash{};  ///< of the other end's mirror, as that end says
   base::Bytes own_buffers{};                     ///< empty: the exchange carries none
   base::Bytes their_buffers{};                   ///< not trusted; empty: the exchange carries none
@@ -121,9 +125,10 @@ struct Encoded {
   double lag = 1.0;           ///< steps since the last encode, in units of `every`, at least 1
   base::StepNumber step;      ///< steps that the replica's owner had made when the job ran
   std::optional<std::uint64_t> mirror_hash{};
-  base::Bytes buffers{};      ///< the buffers, where asked for
-  double buffer_drift = 0.0;  ///< distance of the buffers from the other end's, in settling
-  base::Duration took{};      ///< time on the thread that owns the replica
+  std::optional<float> radius{};  ///< as wire::Delta::radius
+  base::Bytes buffers{};          ///< the buffers, where asked for
+  double buffer_drift = 0.0;      ///< distance of the buffers from the other end's, in settling
+  base::Duration took{};          ///< time on the thread that owns the replica
 };
 
 enum class CommitResult : std::uint8_t {
@@ -138,6 +143,7 @@ struct Committed {
   JobTag tag = 0;
   base::ExchangeNumber exchange;
   CommitResult result = CommitResult::applied;
+  bool refused = false;   ///< applied, but the replica that it tells was judged bad
   base::Error error{};    ///< why, if invalid or failed; no_room: the replica is as it was
   base::Duration took{};  ///< time on the thread that owns the replica
   std::optional<CommitJob> again{};  ///< the job, where there was no room
@@ -159,7 +165,21 @@ struct Opened {
   std::optional<OpenJob> again{};  ///< the job, where there was no room
 };
 
-using Outcome = std::variant<Encoded, Committed, KeyframeMade, Opened>;
+/// What the owner of the replica found when it tried its neighbours' replicas on its own data. It
+/// has set their trust already.
+struct Audited {
+  struct Finding {
+    base::PeerId peer;
+    Trust trust{};
+    double worse = 1;   ///< their loss as a multiple of the own one
+    bool ends = false;  ///< the link is to end
+  };
+  std::vector<Finding> findings{};
+  /// The own replica is the one that is worse: it counts nothing in averages, until it is not.
+  bool heals = false;
+};
+
+using Outcome = std::variant<Encoded, Committed, KeyframeMade, Opened, Audited>;
 
 /// Runs one job on the thread that owns the replica; `step`: the steps its owner has made.
 [[nodiscard]] std::optional<Outcome> run(const Job& job, Replica& replica, base::StepNumber step);

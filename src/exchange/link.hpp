@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -127,6 +128,13 @@ struct LinkCounters {
   }
 };
 
+/// How far a link had come when settling last saw any link come further.
+struct Approach {
+  bool settled = false;                                       ///< it has settled, at least once
+  double distance = std::numeric_limits<double>::infinity();  ///< Link::apart, at least 1
+  std::uint64_t exchanges = 0;
+};
+
 struct Link {
   std::variant<Greeting, Adopting, Giving, Merging, Waiting, SettingMirrors, OpenState, BrokenState>
       state{};
@@ -138,10 +146,26 @@ struct Link {
   double density = 0.0;                   ///< density that was asked for of the last own delta
   Line line;                              ///< what the last own delta met
   std::optional<std::int8_t> weight{};    ///< the other end's, in its last delta
-  Bandwidth bandwidth;                    ///< how fast the other end's deltas arrive
+  Trust trust{};
+  double worse = 1;           ///< as Audited::Finding::worse
+  Bandwidth bandwidth;        ///< how fast the other end's deltas arrive
   base::Time next_send_at{};  ///< when its share of the upload limit allows the next delta
+  base::Duration held_for{};  ///< how long that was from the last delta on
   LinkCounters counters{};
+  std::optional<base::Time> committed_at{};  ///< of the last commit since the link is up
+  MovingAverage between_commits;             ///< seconds
+  base::Time heard_at{};                     ///< when it was heard of last while it opened
+  bool settles = false;                      ///< the other end makes no step any more
+  /// In settling, by the last own delta: how far the ends are apart. Below 1 they are near enough.
+  double apart = std::numeric_limits<double>::infinity();
+  Approach approach{};
 
+  /// An exchange was committed.
+  void commit(base::Time now) {
+    ++counters.exchanges;
+    if (committed_at) between_commits.add(base::seconds(now - *committed_at));
+    committed_at = now;
+  }
   /// The state, if it is that one; else null.
   template <class State>
   [[nodiscard]] State* in() {

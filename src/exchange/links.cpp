@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "base/assert.hpp"
 #include "base/simulated.hpp"
 #include "exchange/config.hpp"
@@ -72,10 +74,24 @@ void Links::forget(iterator at, Outbox& out) {
   links_.erase(at);
 }
 
-void Links::misbehaved(iterator at, std::string text, Outbox& out) {
+void Links::on(const Audited& event, Outbox& out) {
+  for (const Audited::Finding& finding : event.findings) {
+    const auto at = links_.find(finding.peer);
+    if (at == links_.end()) continue;
+    at->second.trust = finding.trust;
+    at->second.worse = finding.worse;
+    if (!finding.ends) continue;
+    misbehaved(at,
+               fmt::format("it pulls this peer to {:.1f} times the loss, on this peer's data",
+                           finding.worse),
+               out, true);
+  }
+}
+
+void Links::misbehaved(iterator at, std::string text, Outbox& out, bool is_judged) {
   const PeerId peer = at->first;
   forget(at, out);
-  out.emplace_back(Misbehaved{peer, std::move(text)});
+  out.emplace_back(Misbehaved{peer, std::move(text), is_judged});
 }
 
 void Links::refuse_or_fail(iterator at, const base::Error& error, Outbox& out) {
@@ -102,6 +118,7 @@ void Links::break_link(iterator at, Time now, Outbox& out) {
   session->encode_job = 0;
   session->rests = false;
   session->received.reset();
+  link.committed_at.reset();
   BrokenState broken{.session = std::move(*session), .until = now + grace_};
   link.state = std::move(broken);
   if (broken_count() > (SIM_RARE(grace_of_one) ? 1 : kGraceLinksMax)) {
@@ -146,6 +163,8 @@ std::vector<LinkStatus> Links::status() const {
                       .bandwidth = link.line.bandwidth,
                       .drift = link.drift,
                       .density = link.density,
+                      .trust = link.trust,
+                      .worse = link.worse,
                       .counters = link.counters};
     if (const auto* open = link.open()) {
       status.stage = LinkStage::open;

@@ -26,6 +26,8 @@ struct LinkStatus {
   double bandwidth = 0;  ///< bytes/s at which own deltas arrive; 0: not known, or too fast to tell
   double drift = 0.0;    ///< drift when the last delta was written
   double density = 0.0;  ///< density that was asked for of the last delta
+  Trust trust{};
+  double worse = 1;  ///< as Audited::Finding::worse
   LinkCounters counters;
 };
 
@@ -49,6 +51,7 @@ class Links {
   /// The link, which begins to open: with the mirrors that it has, or without any.
   Link& begin_opening(const base::PeerId& peer, base::Time now, Outbox& out);
   void on(const NeighbourDown& event, base::Time now, Outbox& out);
+  void on(const Audited& event, Outbox& out);
   /// Starts the opening again, without mirrors. It is the turn of this end (ASSERT).
   void new_round(iterator at, Outbox& out);
   /// Frees the mirrors that a link which opens had as it broke (ASSERT).
@@ -56,7 +59,7 @@ class Links {
   /// Ends the link, and frees its mirrors.
   void forget(iterator at, Outbox& out);
   /// The other end's fault: ends the link.
-  void misbehaved(iterator at, std::string text, Outbox& out);
+  void misbehaved(iterator at, std::string text, Outbox& out, bool is_judged = false);
   /// A job failed for a reason of this end. Where it had no room, this link ends and others go on;
   /// else the peer cannot go on.
   void refuse_or_fail(iterator at, const base::Error& error, Outbox& out);

@@ -32,6 +32,10 @@ float largest_of(std::span<const float> values) {
   return std::bit_cast<float>(delta::largest_magnitude(values.data(), values.size()));
 }
 
+// How far this end may go at once when it settles, in multiples of how far it was from what a
+// neighbour knew of it: peers are as far from their mean.
+constexpr double kSettleReach = 4.0;
+
 static_assert(kLinksMax + kGraceLinksMax <= delta::ReplicaMemory::kStepsMax,
               "one commit takes the steps of all links");
 
@@ -190,7 +194,7 @@ base::Result<double> Replica::encode(const PeerId& peer, const delta::Options& o
   if (!coded) return fail(coded.error());
   largest_written_ = std::max(largest_written_, link.written->size());
   link.written_hash = base::xxh3(out);
-  return distance_to(link.theirs, link);
+  return squares_to(link.theirs, link).distance();
 }
 
 double Replica::buffer_drift(const PeerId& peer) const {
@@ -204,6 +208,7 @@ base::Status Replica::stage(const CommitJob& job) {
   Link& link = this->link(job.peer);
   ASSERT(!link.staged);
   if (auto status = stage_delta(link, job); !status) return status;
+  if (auto status = stage_step(link, job); !status) return status;
   std::vector<float> buffers[2];
   const base::ByteView bytes[2] = {job.own_buffers, job.their_buffers};
   for (std::size_t i = 0; i < 2; ++i) {
@@ -215,16 +220,55 @@ base::Status Replica::stage(const CommitJob& job) {
   }
   link.own_buffers = std::move(buffers[0]);
   link.their_buffers = std::move(buffers[1]);
-  link.w = job.w;
-  link.parts = job.parts;
   link.degree_inverse = job.degree_inverse;
   link.goes_on = job.goes_on;
   link.takes = job.takes;
   link.gathers = job.gathers;
+  link.judged = job.judged;
   std::uint64_t state = job.exchange.value;
   link.draw = static_cast<std::uint32_t>(base::splitmix64(state));
   link.staged = true;
   return {};
+}
+
+// The step, clipped, and how far apart it leaves the mirrors.
+base::Status Replica::stage_step(Link& link, const CommitJob& job) {
+  if (link.apart.is_vague()) {
+    const auto mine = memory_->mirror(link.mine);
+    if (!mine) return noted(fail(mine.error()));
+    const auto theirs = memory_->mirror(link.theirs);
+    if (!theirs) return noted(fail(theirs.error()));
+    link.apart = Apart(square_between(*mine, *theirs));
+  }
+  if (auto read = read_touched(link, own_delta(link), touched_[0]); !read) return noted(read);
+  if (auto read = read_touched(link, *link.their, touched_[1]); !read) return noted(read);
+  link.staged_apart = link.apart;
+  link.staged_apart.add(touched_[0], touched_[1]);
+  const double distance = link.staged_apart.distance();
+  link.w = job.w * static_cast<float>(clip(distance, job.parts, job.own_radius, job.their_radius));
+  link.parts = job.parts;
+  const double settles = job.takes ? 1.0 : job.gathers;
+  if (averaging_.clips && settles * distance > kSettleReach * untold_) {
+    return fail(ErrorCode::protocol, "delta: its sender is too far away to settle with");
+  }
+  const double moves = averaging_.mode == Mode::choco ? 0.0 : link.w;
+  link.staged_apart.shrink(1.0 - moves * (double{job.parts.own} + double{job.parts.their}));
+  link.staged_reach = link.reach;
+  if (job.goes_on) {
+    const Reach now{.pulled = double{job.parts.own} * distance / link.lag,
+                    .moved = exchange::norm_of(touched_[0].delta.values) / link.lag,
+                    .told = exchange::norm_of(touched_[1].delta.values) / link.lag};
+    const Reach opened{.pulled = double{job.parts.own} * link.apart.distance() / link.lag};
+    link.staged_reach = grown(link.reach.value_or(opened), now);
+  }
+  return {};
+}
+
+base::Status Replica::read_touched(Link& link, const delta::Delta& delta, Touched& into) {
+  auto read = delta.read(into.delta.indices, into.delta.values);
+  if (read) read = memory_->values_at(link.mine, delta, into.mine);
+  if (read) read = memory_->values_at(link.theirs, delta, into.theirs);
+  return read;
 }
 
 base::Status Replica::stage_delta(Link& link, const CommitJob& job) {
@@ -281,15 +325,33 @@ base::Status Replica::check_bounds(Link& link, float largest, float momentum_ste
 
 void Replica::apply_staged() {
   if (!staging()) return;
+  base::LargeFloats before;
+  const bool is_judged =
+      judge_ && std::ranges::any_of(links_, [](const auto& entry) {
+        return entry.second.staged && (entry.second.takes || entry.second.gathers > 0.0F);
+      });
+  if (is_judged) {
+    before.resize(size());
+    must(memory_->read(before));
+  }
   must(commit_deltas());
   for (auto& [peer, link] : links_) {
     if (!link.staged) continue;
-    average_buffers(link);
     link.bound = std::min(link.staged_bound, 2.0F * kMagnitudeMax);
     link.momentum_bound = std::min(link.staged_momentum_bound, kMagnitudeMax);
+    link.apart = link.staged_apart;
+    link.reach = link.staged_reach;
     link.staged = false;
-    if (link.takes) take(link);
+    link.refused = false;
+    if (link.takes) take(link, before);
     if (link.gathers > 0.0F) gather(link);
+    if (link.judged && !link.takes && link.gathers == 0.0F) look_where_it_pulls(link);
+    if (link.refused) {
+      link.trust = Trust::none;
+      link.their_buffers.clear();
+      link.own_buffers.clear();
+    }
+    average_buffers(link);
     link.written->clear();  // the mirror has it now
     // A neighbour's delta is bounded by the replica alone: no more room stays for it than a few of
     // the own ones take.
@@ -297,21 +359,25 @@ void Replica::apply_staged() {
   }
 }
 
-// Together with what the deltas left out at this end, so that both ends have the same.
-void Replica::take(const Link& link) {
+// Together with what the deltas left out at this end, so that both ends have the same. `before`: x
+// before the exchange, where that may be judged.
+void Replica::take(Link& link, std::span<const float> before) {
   const auto values = memory_->mirror(link.mine);
   if (!values) return static_cast<void>(must(base::Status(fail(values.error()))));
-  must(memory_->write(*values));
+  link.refused = judge_ && !judge_(before, *values, link.their_buffers);
+  must(memory_->write(link.refused ? before : std::span<const float>(*values)));
 }
 
 // From x itself, not from its mirror: what the other end does not know of x counts less, too.
-void Replica::gather(const Link& link) {
+void Replica::gather(Link& link) {
   const auto theirs = memory_->mirror(link.theirs);
   if (!theirs) return static_cast<void>(must(base::Status(fail(theirs.error()))));
   base::LargeFloats x(size());
   must(memory_->read(x));
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = averaged(x[i], (*theirs)[i], link.gathers);
-  must(memory_->write(x));
+  base::LargeFloats mean(size());
+  for (std::size_t i = 0; i < x.size(); ++i) mean[i] = averaged(x[i], (*theirs)[i], link.gathers);
+  link.refused = judge_ && !judge_(x, mean, link.their_buffers);
+  if (!link.refused) must(memory_->write(mean));
 }
 
 double Replica::learned() {
@@ -328,9 +394,12 @@ void Replica::average_buffers(Link& link) {
   if (link.their_buffers.empty()) return;
   const float part = link.gathers > 0.0F ? link.gathers : link.w * link.parts.own;
   if (!SIM_BUG(buffers_not_averaged)) buffers_.average(link.their_buffers, part);
+  link.told_buffers = link.own_buffers;
   for (std::size_t i = 0; i < link.own_buffers.size(); ++i) {
-    link.their_buffers[i] =
-        averaged(link.their_buffers[i], link.own_buffers[i], link.w * link.parts.their);
+    const float own = link.own_buffers[i];
+    const float their = link.their_buffers[i];
+    link.told_buffers[i] = averaged(own, their, link.w * link.parts.own);
+    link.their_buffers[i] = averaged(their, own, link.w * link.parts.their);
   }
   link.known_buffers = std::move(link.their_buffers);
   link.their_buffers.clear();
@@ -395,6 +464,7 @@ base::Status Replica::add_link(const PeerId& peer, base::LargeFloats mine, base:
   ASSERT(links_.size() < kLinksMax + kGraceLinksMax);
   Link link;
   link.bound = std::max(largest_of(mine), largest_of(theirs)) * rounding_of(averaging_.mirror);
+  link.apart = Apart(square_between(mine, theirs));
   const auto added = memory_->add_mirror(std::move(mine));
   if (!added) return fail(added.error());
   const auto their_added = memory_->add_mirror(std::move(theirs));
@@ -459,15 +529,24 @@ void Replica::release_if_alone() {
 }
 
 double Replica::distance(const PeerId& peer, MirrorOf which) {
-  return distance_to(find_mirror(peer, which), link(peer));
+  return squares_to(find_mirror(peer, which), link(peer)).distance();
 }
 
-double Replica::distance_to(MirrorId mirror, Link& link) {
-  const std::size_t n = size();
-  // Every call reads other runs.
-  const std::size_t every = n < kDriftWhole ? 1 : std::max(kDriftEvery, n / kDriftMost);
-  const delta::Squares sums = must(memory_->squares(mirror, link.looks++ % every, every));
+double Replica::untold(const PeerId& peer) {
+  const delta::Squares sums = squares_to(find_mirror(peer, MirrorOf::mine), link(peer));
+  untold_ = std::max(untold_, std::sqrt(sums.away * static_cast<double>(looked_every())));
   return sums.distance();
+}
+
+// One run of elements in so many is looked at.
+std::size_t Replica::looked_every() const {
+  return size() < kDriftWhole ? 1 : std::max(kDriftEvery, size() / kDriftMost);
+}
+
+delta::Squares Replica::squares_to(MirrorId mirror, Link& link) {
+  const std::size_t every = looked_every();
+  return must(
+      memory_->squares(mirror, link.looks++ % every, every));  // every call reads other runs
 }
 
 bool Replica::staging() const noexcept {
@@ -475,7 +554,9 @@ bool Replica::staging() const noexcept {
 }
 
 Replica make_replica(std::span<const float> initial, const Config& config, BufferSpec buffers) {
-  Averaging averaging{.mode = config.mode, .mirror = config.mirror};
+  Averaging averaging{.mode = config.mode,
+                      .clips = config.guard && config.mode == Mode::tracked,
+                      .mirror = config.mirror};
   float lambda = static_cast<float>(config.lambda);
   if (config.mode == Mode::choco) {
     averaging.gamma = static_cast<float>(config.gamma);

@@ -6,7 +6,7 @@
 //
 // A commit of an exchange does, element by element, in single float32 operations in this order:
 //   mine   += own delta          theirs += their delta
-//   e       = w * (theirs - mine)
+//   e       = w * s * (theirs - mine)     with the clip s <= 1 (exchange/clip.hpp)
 //   d       = e * min(1, their p / own p)    d' = e * min(1, own p / their p)
 //   x      += d      mine += d      theirs -= d'      (y += d, and r stays)
 // with the weights p of both ends, powers of two, as their deltas say (exchange/weight.hpp): so
@@ -49,6 +49,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -64,6 +65,7 @@
 #include "delta/host_memory.hpp"
 #include "delta/replica_memory.hpp"
 #include "exchange/buffers.hpp"
+#include "exchange/clip.hpp"
 #include "exchange/config.hpp"
 #include "exchange/jobs.hpp"
 
@@ -80,6 +82,7 @@ struct Averaging {
   float gamma = 1.0F;          ///< CHOCO-SGD's consensus step size, above 0 and at most 1
   float momentum = 0.0F;       ///< tracked: 0 to below 1
   float momentum_step = 0.0F;  ///< tracked: of the momentum, that a commit moves by
+  bool clips = true;           ///< tracked: no link pulls much harder than others do
   MirrorType mirror = MirrorType::float32;
 };
 
@@ -140,9 +143,31 @@ class Replica {
   /// drift: the distance() to theirs. diverged: x is not finite; no_room: x is as it was.
   [[nodiscard]] base::Result<double> encode(const base::PeerId& peer, const delta::Options& options,
                                             base::Bytes& out);
+  /// By how much the exchange whose delta was written last, `lag` times as late as usual, may move
+  /// this end; nothing: by any.
+  [[nodiscard]] std::optional<float> radius(const base::PeerId& peer, double lag);
+  void set_trust(const base::PeerId& peer, Trust trust);
+  /// Whether `there` is about as good a replica as `here`, with these buffers; empty: its own.
+  using Judge = std::function<bool(std::span<const float> here, std::span<const float> there,
+                                   std::span<const float> buffers)>;
+  /// Asked in settling, before another replica is taken or gathered, and where a link pulls to.
+  void set_judge(Judge judge) { judge_ = std::move(judge); }
+  /// The last exchange was committed, and the replica that it tells was judged bad.
+  [[nodiscard]] bool has_refused(const base::PeerId& peer) const { return link(peer).refused; }
+  /// While it heals, vouched neighbours may move this end by any distance.
+  void heal(bool heals) noexcept { heals_ = heals; }
+  /// Open links whose last exchange could move this end by more than a little, and whose ends know
+  /// each other's buffers: what there is to audit.
+  [[nodiscard]] std::vector<base::PeerId> pulling() const;
+  /// An end's buffers as both ends know them; empty: they do not.
+  [[nodiscard]] std::span<const float> known_buffers(const base::PeerId& peer,
+                                                     MirrorOf which) const;
   /// |x - a mirror of the link| / |x|, estimated from 1/32 of the elements of a large one, and from
   /// a quarter of a million at most; every call looks at others.
   [[nodiscard]] double distance(const base::PeerId& peer, MirrorOf which);
+  /// In settling: the distance() to mine, of which the largest bounds how far this end may go at
+  /// once.
+  [[nodiscard]] double untold(const base::PeerId& peer);
   /// |x - the initial parameters| / |x|, at least kLearnedMin; looks once, in settling.
   [[nodiscard]] double learned();
   /// |buffers - what is known of the other end's| / |buffers|; 0 without buffers, and 1 where
@@ -181,8 +206,10 @@ class Replica {
     MirrorId theirs = 0;
     bool open = true;
     bool staged = false;
+    bool refused = false;  // the last exchange would have taken or gathered what was judged bad
     bool goes_on = true;   // the staged exchange lets its momentum move the ends
     bool takes = false;    // after it, the replica becomes `mine`
+    bool judged = false;   // it is one of settling
     float gathers = 0.0F;  // after it, the replica goes this part of the way to `theirs`
     float w = 0.0F;
     delta::EndParts parts{};
@@ -192,11 +219,18 @@ class Replica {
     DeltaPointer written{};              // the last own delta, until the mirror has it
     std::uint64_t written_hash = 0;      // hash of that delta's payload
     std::vector<float> known_buffers{};  // the other end's buffers; empty: not known
+    std::vector<float> told_buffers{};   // this end's buffers, as the other end knows them
     std::uint64_t looks = 0;             // calls so far: moves the places that distances look at
+    Apart apart{};                       // of the mirrors
+    double lag = 1.0;                    // of the last own delta
+    Trust trust = Trust::unknown;
+    std::optional<Reach> reach{};  // of the last exchange that averaged, by its lag
     // The staged exchange:
     std::uint32_t draw = 0;              // seed of its rounding
     float staged_bound = 0.0F;           // `bound` after it
     float staged_momentum_bound = 0.0F;  // likewise
+    Apart staged_apart{};                // `apart` after it
+    std::optional<Reach> staged_reach{};
     bool own_is_written = false;         // its own delta is `written`
     DeltaPointer own{};                  // its own delta, where that is another one
     DeltaPointer their{};                // the other end's delta
@@ -215,15 +249,20 @@ class Replica {
   base::Status add_link(const base::PeerId& peer, base::LargeFloats mine, base::LargeFloats theirs,
                         std::vector<float> known_buffers = {});
   base::Status stage_delta(Link& link, const CommitJob& job);
+  base::Status stage_step(Link& link, const CommitJob& job);
+  base::Status read_touched(Link& link, const delta::Delta& delta, Touched& into);
   base::Status check_bounds(Link& link, float largest, float momentum_step) const;
   base::Status commit_deltas();
   delta::ReplicaMemory::CommitStep step_of(const Link& link) const;
   std::optional<delta::ReplicaMemory::HoldBack> next_hold(const Link& link);
   void release_if_alone();
-  double distance_to(MirrorId mirror, Link& link);
+  std::size_t looked_every() const;
+  delta::Squares squares_to(MirrorId mirror, Link& link);
+  double norm_of(const delta::Delta& delta);
   void average_buffers(Link& link);
-  void take(const Link& link);
-  void gather(const Link& link);
+  void take(Link& link, std::span<const float> before);
+  void gather(Link& link);
+  void look_where_it_pulls(Link& link);
   bool staging() const noexcept;
   template <class T>
   T must(base::Result<T> result) const;
@@ -235,14 +274,18 @@ class Replica {
   delta::ReplicaMemory* memory_;
   mutable base::Status status_;  // reading may be what fails
   float lambda_;
+  bool heals_ = false;
+  Judge judge_;
   std::size_t deltas_to_come_ = 0;   // deltas to be written before the next local step
   std::size_t parts_to_clear_ = 0;   // links whose parts of r the next of them clears
   std::size_t largest_written_ = 0;  // elements of the largest own delta so far
   std::optional<double> learned_;
+  double untold_ = 0;  ///< |x - mine|, the largest that untold() has seen
   Averaging averaging_;
   Buffers buffers_;
   std::map<base::PeerId, Link> links_;
   delta::Scratch scratch_;
+  Touched touched_[2];
 };
 
 /// The replica of a run that exchanges as `config` says.

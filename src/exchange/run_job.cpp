@@ -39,7 +39,7 @@ std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumbe
       std::clamp(options.density * std::min(outcome.lag, job.lag_factor_max), least, 1.0);
   if (job.near_enough > 0.0) {
     outcome.learned = replica.learned();
-    outcome.mirror_error = replica.distance(job.peer, MirrorOf::mine);
+    outcome.mirror_error = replica.untold(job.peer);
     const double near = job.near_enough * outcome.learned;
     if (outcome.mirror_error < kUntold * near) {
       options.density = least;
@@ -59,6 +59,7 @@ std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumbe
     return outcome;
   }
   outcome.drift = *drift;
+  outcome.radius = replica.radius(job.peer, outcome.lag);
   if (job.near_enough > 0.0) outcome.buffer_drift = replica.buffer_drift(job.peer);
   if (job.with_buffers) outcome.status = replica.buffers().write(outcome.buffers);
   return outcome;
@@ -85,6 +86,7 @@ Committed stage(const CommitJob& job, Replica& replica) {
 std::optional<Outcome> run_one(const CommitJob& job, Replica& replica, StepNumber) {
   Committed outcome = stage(job, replica);
   replica.apply_staged();
+  if (outcome.result == CommitResult::applied) outcome.refused = replica.has_refused(job.peer);
   return outcome;
 }
 
@@ -164,6 +166,11 @@ std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica, Step
   }
   replica.apply_staged();
   if (!replica.status()) return {};
+  for (Outcome& outcome : outcomes) {
+    auto& committed = std::get<Committed>(outcome);
+    if (committed.result != CommitResult::applied) continue;
+    committed.refused = replica.has_refused(committed.peer);
+  }
   replica.expect_deltas(static_cast<std::size_t>(std::ranges::count_if(
       jobs, [](const Job& job) { return std::holds_alternative<EncodeJob>(job); })));
   for (std::size_t i = 0; i < jobs.size(); ++i) {

@@ -13,8 +13,10 @@ using base::PeerId;
 using base::Time;
 using wire::Turn;
 
-void Tree::begin(double weight, const std::vector<PeerId>& neighbours, Time now, Outbox& out) {
+void Tree::begin(double weight, const std::vector<PeerId>& neighbours, base::Duration usual,
+                 Time now, Outbox& out) {
   ASSERT(state_ == State::waiting);
+  usual_ = usual;
   own_weight_ = weight;
   std::erase_if(neighbours_, [&](const auto& entry) {
     return std::ranges::find(neighbours, entry.first) == neighbours.end();
@@ -146,7 +148,9 @@ std::vector<PeerId> Tree::neighbours() const {
 }
 
 void Tree::visit_timers(const TimerVisitor& visit) const {
-  if (state_ == State::on && !is_done()) visit("settling along the tree", until_, patience_);
+  if (state_ == State::on && !is_done()) {
+    visit("settling along the tree", until_, std::max(patience_, kAnswerWait) + usual_);
+  }
 }
 
 void Tree::add_bounds(std::size_t links, base::Bounds& out) const {
@@ -170,10 +174,17 @@ bool Tree::complete() const {
          });
 }
 
+bool Tree::awaits_answer() const {
+  return std::ranges::any_of(neighbours_, [this](const auto& entry) {
+    const Duty duty = this->duty(entry.first);
+    return duty == Duty::tell_up || duty == Duty::tell_down;
+  });
+}
+
 // Something has happened.
 void Tree::go_on(Time now, Outbox& out) {
-  until_ = now + patience_;
   if (!parent_ && ready()) begun_ = true;
+  until_ = now + (awaits_answer() ? kAnswerWait : patience_) + usual_;
   tell(out);
 }
 

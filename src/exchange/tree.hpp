@@ -34,15 +34,20 @@
 
 namespace starling::exchange {
 
+/// Whoever is told what is gathered, or the mean, waits for just that, and answers within so long.
+inline constexpr base::Duration kAnswerWait = std::chrono::seconds(1);
+
 class Tree {
  public:
-  /// `rank`: drawn. Gives up when nothing has happened for `patience`.
+  /// `rank`: drawn. Gives up when nothing has happened for `patience`, and sooner when a neighbour
+  /// does not answer that has only to answer (kAnswerWait).
   Tree(std::uint64_t rank, base::Duration patience) : patience_(patience), root_(rank) {}
 
   // Events.
-  /// Settling begins, with these open links and this weight of the own replica.
-  void begin(double weight, const std::vector<base::PeerId>& neighbours, base::Time now,
-             Outbox& out);
+  /// Settling begins, with these open links and this weight of the own replica. `usual`: time that
+  /// neighbours may take for what they do, on top of all patience.
+  void begin(double weight, const std::vector<base::PeerId>& neighbours, base::Duration usual,
+             base::Time now, Outbox& out);
   /// Also before begin(). From a neighbour.
   void hear(const base::PeerId& peer, const wire::Settle& said, base::Time now, Outbox& out);
   /// The link with a neighbour is no longer open.
@@ -66,6 +71,7 @@ class Tree {
   /// Of all that is gathered here.
   [[nodiscard]] float weight() const;
   [[nodiscard]] std::vector<base::PeerId> neighbours() const;
+  [[nodiscard]] bool includes(const base::PeerId& peer) const { return neighbours_.contains(peer); }
   void visit_timers(const TimerVisitor& visit) const;
   void add_bounds(std::size_t links, base::Bounds& out) const;
 
@@ -86,12 +92,15 @@ class Tree {
   [[nodiscard]] bool complete() const;
   /// Takes the other end for its parent if it has told a better root.
   void consider(const base::PeerId& peer, const wire::Settle& said);
+  /// A neighbour is being told something, and answers at once.
+  [[nodiscard]] bool awaits_answer() const;
   void go_on(base::Time now, Outbox& out);
   void tell(Outbox& out);
   /// `why`: for people; empty where others know.
   void give_up(std::string_view why, Outbox& out);
 
   base::Duration patience_;
+  base::Duration usual_{};
   State state_ = State::waiting;
   std::uint64_t root_;
   bool begun_ = false;  ///< all peers know this root

@@ -95,7 +95,10 @@ bool Attacker::is_active() const {
   return attack_.from_settling ? settles_ : seconds_() >= attack_.from;
 }
 
-void Attacker::arrange(exchange::Config& config) { config.lambda = 0; }
+void Attacker::arrange(exchange::Config& config) {
+  config.lambda = 0;
+  config.guard = false;
+}
 
 void Attacker::arrange(peer::Config& config) {
   if (attack_.kind == AttackKind::weight_lie) config.weight = wire::kWeightMax;

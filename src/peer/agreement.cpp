@@ -85,8 +85,11 @@ void Agreement::handle(Event event, base::Time now, Outbox& out) {
           if (ring_) to_ring(ring::Member::LinkUp{value.peer}, now, out);
           if (has_links()) to_exchange(exchange::NeighbourUp{value.peer}, now, out);
         } else if constexpr (std::is_same_v<T, LinkDown>) {
-          const bool for_good = membership::is_for_good(value.reason);
-          if (has_links()) to_exchange(exchange::NeighbourDown{value.peer, for_good}, now, out);
+          if (has_links()) {
+            const bool done = value.reason == membership::LossReason::done;
+            const bool for_good = membership::is_for_good(value.reason);
+            to_exchange(exchange::NeighbourDown{value.peer, for_good, done}, now, out);
+          }
           if (ring_) to_ring(ring::Member::LinkDown{value.peer, value.reason}, now, out);
         } else if constexpr (std::is_same_v<T, Received>) {
           std::visit(

@@ -19,11 +19,15 @@ std::uint64_t evaluate_every(double epochs, std::uint64_t training_set) {
 bool weighs_by_speed(const runfile::RunFile& run_file) {
   const exchange::WeightRule rule = run_file.exchange.weight;
   if (rule != exchange::WeightRule::automatic) return rule == exchange::WeightRule::speed;
-  const data::Split split = run_file.data.split;
-  return !run_file.embedded && (split == data::Split::iid || split == data::Split::stratified);
+  return samples_are_alike(run_file);
 }
 
 }  // namespace
+
+bool samples_are_alike(const runfile::RunFile& run_file) {
+  const data::Split split = run_file.data.split;
+  return !run_file.embedded && (split == data::Split::iid || split == data::Split::stratified);
+}
 
 Config core_config(const runfile::RunFile& run_file, std::string canonical,
                    const StartingPoint& start) {

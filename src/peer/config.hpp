@@ -65,6 +65,9 @@ struct StartingPoint {
   std::uint64_t training_set = 0;  ///< samples
 };
 
+/// Whether all peers train on the same kind of samples.
+[[nodiscard]] bool samples_are_alike(const runfile::RunFile& run_file);
+
 /// The settings that follow from a run file, its canonical form, and these. How the peer is run is
 /// left to whoever runs it.
 [[nodiscard]] Config core_config(const runfile::RunFile& run_file, std::string canonical,

@@ -64,6 +64,8 @@ Status Core::status(base::Time now) const {
       .learning_rate = trained.learning_rate,
       .train_loss = trained.loss,
       .drift = agreement_.drift(),
+      .settled = lifecycle_.settled(),
+      .left_out = lifecycle_.left_out(),
       .exchanges = totals.exchanges,
       .reopenings = totals.reopenings,
       .mismatches = totals.mismatches,
@@ -102,6 +104,8 @@ Status Core::status(base::Time now) const {
       link.drift = entry.drift;
       link.density = entry.density;
       link.bandwidth = entry.bandwidth;
+      link.trust = entry.trust;
+      link.worse = entry.worse;
     }
     status.links.push_back(std::move(link));
   }

@@ -50,6 +50,15 @@ class Learner {
   /// Evaluates one more batch; gives the result after the last one.
   [[nodiscard]] virtual base::Result<std::optional<Evaluated>> evaluate() = 0;
 
+  /// Holds the next batch, which the next step trains on, to try replicas on its first `samples`.
+  /// False: there is none.
+  [[nodiscard]] virtual bool begin_audit(std::uint32_t /*samples*/) { return false; }
+  /// The mean loss of a replica on these, in nats; not finite where it has diverged.
+  [[nodiscard]] virtual base::Result<double> audit(std::span<const float> /*x*/,
+                                                   std::span<const float> /*buffers*/) {
+    return 0.0;
+  }
+
   /// Trains on these shards from now on, in batches of so many samples.
   virtual void set_data(std::vector<std::uint32_t> owned, std::uint32_t batch) = 0;
   /// Part of a checkpoint; null if there is nothing to keep.

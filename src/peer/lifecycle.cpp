@@ -34,6 +34,11 @@ namespace {
 
 /// The end of a peer that had to meet others.
 const base::Error kNoPeer{base::ErrorCode::unreachable, "no peer was reached"};
+/// The end of a peer whose neighbours all left it out.
+const base::Error kUnsettled{
+    base::ErrorCode::unsettled,
+    "this peer has agreed with none of the others: the model that it saved is not theirs. Take the "
+    "model of one that has, or allow more time (exchange.settle_timeout)"};
 
 }  // namespace
 
@@ -221,7 +226,18 @@ void Lifecycle::members_changed(base::Time now, Outbox& out) {
 }
 
 void Lifecycle::on(const Agreement::Settled& settled, base::Time now, Outbox& out) {
-  if (settled.timed_out) out.push_back(LogEntry{Severity::warning, "settling took too long"});
+  settled_ = !settled.unsettled;
+  const membership::MemberTable& table = parts_.membership.table();
+  for (const auto& [peer, why] : settled.left_out) {
+    const wire::MemberRecord* record = table.find(peer);
+    // A member that is linked with others instead is not missing.
+    const bool is_missed = record != nullptr && record->state != wire::MemberState::alive;
+    if (why == exchange::LeftOutFor::lost && !is_missed) continue;
+    left_out_.push_back({peer, record == nullptr ? peer.brief() : record->name, why});
+    out.push_back(
+        LogEntry{Severity::warning, fmt::format("settled without {}: {}", left_out_.back().name,
+                                                base::name_of(why, exchange::kLeftOutNames))});
+  }
   begin_finishing(now, out);
 }
 
@@ -294,9 +310,16 @@ void Lifecycle::end_if_finished(base::Time now, Outbox& out) {
     return end({EndReason::failed, unsaved}, now, out);
   }
   if (stays_as_relay(now, out)) return;
-  const bool misses_peers =
-      parts_.config.require_peers > base::Duration{} && !parts_.neighbours.met_one();
-  end({EndReason::done, misses_peers && unsaved.text.empty() ? kNoPeer : unsaved}, now, out);
+  end({EndReason::done, shortcoming()}, now, out);
+}
+
+base::Error Lifecycle::shortcoming() const {
+  const base::Error& unsaved = parts_.saving.unsaved();
+  if (!unsaved.text.empty()) return unsaved;
+  if (parts_.config.require_peers > base::Duration{} && !parts_.neighbours.met_one()) {
+    return kNoPeer;
+  }
+  return settled_.value_or(true) ? unsaved : kUnsettled;
 }
 
 // Peers linked over this one may not be done yet, and have no other way to the rest.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "base/time.hpp"
 #include "membership/core.hpp"
@@ -49,6 +50,9 @@ class Lifecycle {
   [[nodiscard]] const Timers& timers() const noexcept { return timers_; }
   /// When the limit of steps a second lets the next step go, where nothing else will cause it.
   [[nodiscard]] std::optional<base::Time> step_at() const;
+  /// As in Status.
+  [[nodiscard]] const std::optional<bool>& settled() const noexcept { return settled_; }
+  [[nodiscard]] const std::vector<LeftOut>& left_out() const noexcept { return left_out_; }
 
   // Events.
   void start(base::Time now);
@@ -83,6 +87,8 @@ class Lifecycle {
   void settle(base::Time now, Outbox& out);
   void begin_finishing(base::Time now, Outbox& out);
   void end_if_finished(base::Time now, Outbox& out);
+  /// What the program ends with, of a peer that is done; without a text: all went well.
+  [[nodiscard]] base::Error shortcoming() const;
   [[nodiscard]] bool may_step() const;
   /// This peer, which is done, is still needed as a relay.
   [[nodiscard]] bool stays_as_relay(base::Time now, Outbox& out);
@@ -94,6 +100,8 @@ class Lifecycle {
   bool started_ = false;
   bool leaving_ = false;
   Timers timers_;
+  std::optional<bool> settled_;
+  std::vector<LeftOut> left_out_;
 };
 
 }  // namespace starling::peer

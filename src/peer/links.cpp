@@ -354,7 +354,12 @@ void Links::on_refuse(base::LinkId id, const Link& link, const wire::Refuse& ref
 }
 
 void Links::on(const Agreement::Misbehaved& who, base::Time now, Outbox& out) {
-  misbehaved(parts_.neighbours.link_of(who.peer), who.peer, who.text, now, out);
+  const base::LinkId link = parts_.neighbours.link_of(who.peer);
+  if (!who.is_judged) return misbehaved(link, who.peer, who.text, now, out);
+  out.push_back(LogEntry{Severity::warning,
+                         "peer " + who.peer.brief() + " is turned away for a minute: " + who.text});
+  end_link({link, membership::LossReason::banned, who.text},
+           {wire::ByeReason::misbehaved, who.text}, now, out);
 }
 
 void Links::misbehaved(base::LinkId id, const base::PeerId& peer, const std::string& text,

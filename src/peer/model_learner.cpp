@@ -38,7 +38,7 @@ Result<Trained> ModelLearner::step(exchange::Replica& replica, float lr) {
 }
 
 Result<BatchGradient> ModelLearner::gradient(exchange::Replica& replica) {
-  auto batch = loader_.next();
+  auto batch = ahead_ ? std::exchange(ahead_, {}) : loader_.next();
   if (!batch) return no_batch();
   const auto loss = trainer_.compute_gradient(replica.trained(), replica.buffers().values(),
                                               batch->view(), batch->seed);
@@ -79,6 +79,18 @@ Result<std::optional<Evaluated>> ModelLearner::evaluate() {
       .whole = wanted_ == test_.size(),
       .accuracy = labelled ? sums_.accuracy / wanted_ : std::numeric_limits<double>::quiet_NaN(),
       .loss = sums_.loss / wanted_};
+}
+
+bool ModelLearner::begin_audit(std::uint32_t samples) {
+  if (!ahead_) ahead_ = loader_.next();
+  audited_ = samples;
+  return ahead_.has_value();
+}
+
+Result<double> ModelLearner::audit(std::span<const float> x, std::span<const float> buffers) {
+  const auto tried = trainer_.evaluate(x, buffers, ahead_->first(audited_));
+  if (!tried) return fail(tried.error());
+  return tried->loss;
 }
 
 void ModelLearner::set_data(std::vector<std::uint32_t> owned, std::uint32_t batch) {

@@ -26,6 +26,8 @@ class ModelLearner final : public Learner {
                      float lr) override;
   base::Status begin_evaluation(const exchange::Replica& replica, std::uint32_t samples) override;
   base::Result<std::optional<Evaluated>> evaluate() override;
+  bool begin_audit(std::uint32_t samples) override;
+  base::Result<double> audit(std::span<const float> x, std::span<const float> buffers) override;
   void set_data(std::vector<std::uint32_t> owned, std::uint32_t batch) override;
   train::UpdateRule* rule() noexcept override { return &trainer_.rule(); }
   std::optional<std::string> slow_steps() const override { return trainer_.slow_steps(); }
@@ -34,7 +36,8 @@ class ModelLearner final : public Learner {
   train::Trainer trainer_;
   data::Loader& loader_;
   const data::SampleSet& test_;
-  std::optional<data::BatchBuffer> ahead_;  ///< the next step's batch, on its way to the device
+  std::optional<data::BatchBuffer> ahead_;  ///< the next step's batch, where it is known
+  std::uint32_t audited_ = 0;               ///< samples of it that replicas are tried on
   std::vector<float> buffers_;              ///< of the evaluation under way
   Evaluated sums_;                          ///< of the evaluation: what was evaluated so far
   std::uint32_t wanted_ = 0;

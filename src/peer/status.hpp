@@ -9,6 +9,8 @@
 #include "base/peer_id.hpp"
 #include "base/strong.hpp"
 #include "base/time.hpp"
+#include "exchange/clip.hpp"
+#include "exchange/left_out.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::peer {
@@ -36,7 +38,9 @@ struct LinkStatus {
   double drift = 0;  ///< distance of the other end's mirror, relative to the norm, when last looked
   double density = 0;    ///< fraction of the parameters that was asked for of the last delta
   double bandwidth = 0;  ///< bytes/s of the way there; 0: not known, or too much for deltas to tell
-  std::string via;       ///< name of the member that relays it; empty: it is direct
+  exchange::Trust trust{};  ///< in its replica, by audits
+  double worse = 1;  ///< loss where it pulls to, as a multiple of the own one, when last tried
+  std::string via;   ///< name of the member that relays it; empty: it is direct
   std::optional<base::Duration> round_trip;  ///< of heartbeats, smoothed
   base::Duration heard_ago{};                ///< since anything came from there
 };
@@ -56,6 +60,13 @@ struct MemberStatus {
   std::optional<double> rate_apart;
 };
 
+/// A neighbour without which this peer has settled.
+struct LeftOut {
+  base::PeerId peer;
+  std::string name;
+  exchange::LeftOutFor why{};
+};
+
 struct Status {
   base::PeerId id;
   std::string name;
@@ -73,6 +84,10 @@ struct Status {
   std::optional<double> loss;        ///< of the latest evaluation, nats
   bool whole_test_set = false;       ///< the latest evaluation was of all of it
   std::optional<double> drift;       ///< the last, where no link is open any more
+  /// Whether it has agreed with others at the end, where there are any; nothing: it has not come so
+  /// far, or exchanges no deltas.
+  std::optional<bool> settled;
+  std::vector<LeftOut> left_out;
   // Of all links there were in this life.
   std::uint64_t exchanges = 0;   ///< committed
   std::uint64_t reopenings = 0;  ///< links whose mirrors were set anew, since they could not go on

@@ -1,5 +1,7 @@
 #include "peer/worker.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -48,6 +50,7 @@ bool Worker::work(std::vector<Outcome>& outcomes) {
   const Job job = std::move(jobs_.front());
   jobs_.pop_front();
   if (const auto* step = std::get_if<StepJob>(&job)) {
+    audit_if_due(outcomes);
     outcomes.push_back(run_step(step->lr));
     tell_if_slow(outcomes);
   } else if (std::holds_alternative<GradientJob>(job)) {
@@ -74,7 +77,69 @@ Outcome Worker::run_step(float lr) {
   return count(*batch);
 }
 
+void Worker::begin_audits(bool interchangeable) {
+  audits_.emplace(interchangeable);
+  // The mean of all peers does worse than this one where that has only some of the labels.
+  if (!interchangeable) return;
+  replica_.set_judge([this](std::span<const float> here, std::span<const float> there,
+                            std::span<const float> buffers) {
+    if (!learner_->begin_audit(kJudgeSamples)) return true;
+    const std::span<const float> own = replica_.buffers().values();
+    const auto loss = learner_->audit(here, own);
+    const auto other = learner_->audit(there, buffers.empty() ? own : buffers);
+    return !loss || !other || Audits::are_alike(*loss, *other);
+  });
+}
+
+// Before a step, on the samples of its batch: nobody has trained on them yet.
+void Worker::audit_if_due(std::vector<Outcome>& outcomes) {
+  if (!audits_) return;
+  const std::vector<base::PeerId> neighbours = replica_.pulling();
+  if (!audits_->is_due(neighbours.size()) || !learner_->begin_audit(kAuditSamples)) return;
+  auto audited = audit(neighbours);
+  if (!audited) {
+    outcomes.emplace_back(Failed{audited.error()});
+  } else {
+    outcomes.emplace_back(exchange::Outcome(std::move(*audited)));
+  }
+}
+
+// Tries where each link pulls to: theirs - mine is what an exchange moves this replica by. From
+// the mean of the own mirrors, which lack the noise of the last steps, as theirs does.
+base::Result<exchange::Audited> Worker::audit(std::span<const base::PeerId> neighbours) {
+  using exchange::MirrorOf;
+  std::vector<float>& own = copy_;
+  std::ranges::fill(own, 0.0F);
+  const float part = 1.0F / static_cast<float>(neighbours.size());
+  std::vector<base::LargeFloats> pulls;
+  for (const base::PeerId& peer : neighbours) {
+    const base::LargeFloats mine = replica_.mirror(peer, MirrorOf::mine);
+    base::LargeFloats& pull = pulls.emplace_back(replica_.mirror(peer, MirrorOf::theirs));
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      own[i] += part * mine[i];
+      pull[i] -= mine[i];
+    }
+  }
+  const base::PeerId& first = neighbours.front();
+  const auto loss = learner_->audit(own, replica_.known_buffers(first, MirrorOf::mine));
+  if (!loss) return base::fail(loss.error());
+  std::vector<Tried> tried;
+  for (std::size_t link = 0; link < neighbours.size(); ++link) {
+    base::LargeFloats& there = pulls[link];
+    std::ranges::transform(own, there, there.begin(), std::plus<>());
+    const auto theirs =
+        learner_->audit(there, replica_.known_buffers(neighbours[link], MirrorOf::theirs));
+    if (!theirs) return base::fail(theirs.error());
+    tried.push_back({neighbours[link], *theirs});
+  }
+  exchange::Audited audited = audits_->judge(*loss, tried);
+  for (const auto& finding : audited.findings) replica_.set_trust(finding.peer, finding.trust);
+  replica_.heal(audited.heals);
+  return audited;
+}
+
 Outcome Worker::count(const Trained& batch) {
+  if (audits_) audits_->trained(batch.samples);
   ++step_;
   samples_ += batch.samples;
   return StepDone{step_, batch.samples, batch.loss};

@@ -14,6 +14,7 @@
 #include "base/bound.hpp"
 #include "exchange/job_queue.hpp"
 #include "exchange/replica.hpp"
+#include "peer/audits.hpp"
 #include "peer/jobs.hpp"
 #include "peer/learner.hpp"
 #include "ring/outer_step.hpp"
@@ -30,6 +31,10 @@ class Worker {
          base::StepNumber first_step, std::uint64_t first_samples,
          ExchangeObserver* observer = nullptr, Conduct* conduct = nullptr);
 
+  /// From now on, neighbours' replicas are tried on this peer's data. `interchangeable`: all peers
+  /// train on the same kind of samples.
+  void begin_audits(bool interchangeable);
+
   void submit(Job job);
 
   /// Does what is due next: all exchange jobs that are due, or else a piece of the oldest other
@@ -45,6 +50,8 @@ class Worker {
 
  private:
   Outcome run_step(float lr);
+  void audit_if_due(std::vector<Outcome>& outcomes);
+  base::Result<exchange::Audited> audit(std::span<const base::PeerId> neighbours);
   Outcome run_gradient();
   Outcome run_apply(const ApplyJob& job);
   Outcome run_outer_gradient();
@@ -62,10 +69,11 @@ class Worker {
   std::uint64_t samples_;                 ///< in the steps
   Trained halfway_;                       ///< the batch of the gradient that waits for its mean
   std::optional<ring::OuterStep> outer_;  ///< local training
+  std::optional<Audits> audits_;          ///< of neighbours
   exchange::JobQueue exchange_jobs_;
   std::deque<Job> jobs_;
   Turns turns_;
-  std::vector<float> copy_;  ///< x, for checkpoints
+  std::vector<float> copy_;  ///< x, for checkpoints and audits
   bool evaluating_ = false;
   bool told_slow_ = false;
 };

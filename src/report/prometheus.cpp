@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 
 #include "base/printable.hpp"
+#include "exchange/clip.hpp"
 
 namespace starling::report {
 namespace {
@@ -101,11 +102,20 @@ void add_links(Text& text, const peer::Status& status, const StatusExtra& extra)
                                    {"name", status.links[i].name},
                                    {"carrier", extra.link_carrier[i].kind}});
   }
+  text.family("link_trust", "gauge", "1: so far is the other end's replica trusted, by audits.");
+  for (const peer::LinkStatus& link : status.links) {
+    text.sample(std::uint64_t{1}, {{"peer", link.peer.hex()},
+                                   {"name", link.name},
+                                   {"trust", exchange::to_string(link.trust)}});
+  }
   family("link_exchanges_total", "counter", "Exchanges committed on a link.",
          [](const Link& link, std::size_t) { return Count(link.exchanges); });
   family("link_drift_ratio", "gauge",
          "Distance between the ends' replicas, relative to their norm.",
          [](const Link& link, std::size_t) { return Number(link.drift); });
+  family("link_loss_ratio", "gauge",
+         "Loss where the link pulls this peer to, as a multiple of the own one, by audits.",
+         [](const Link& link, std::size_t) { return Number(link.worse); });
   family("link_density_ratio", "gauge", "Fraction of the parameters that the last delta carried.",
          [](const Link& link, std::size_t) { return Number(link.density); });
   family("link_round_trip_seconds", "gauge", "Smoothed round trip of heartbeats.",

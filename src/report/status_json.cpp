@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/assert.hpp"
+#include "exchange/clip.hpp"
 #include "exchange/weight.hpp"
 #include "report/bytes_json.hpp"
 
@@ -25,6 +26,16 @@ std::string dump(const Json& json) {
 Json port_mapping_json(const std::optional<PortMapped>& mapping) {
   if (!mapping) return nullptr;
   return {{"addresses", mapping->addresses}, {"text", mapping->text}};
+}
+
+Json left_out_json(const std::vector<peer::LeftOut>& left_out) {
+  Json all = Json::array();
+  for (const peer::LeftOut& one : left_out) {
+    all.push_back({{"name", one.name},
+                   {"id", one.peer.hex()},
+                   {"why", base::name_of(one.why, exchange::kLeftOutNames)}});
+  }
+  return all;
 }
 
 }  // namespace
@@ -54,6 +65,8 @@ std::string status_json(const peer::Status& status, const StatusExtra& extra) {
                    {"bits_per_byte", language ? number_json(language->bits_per_byte) : Json()},
                    {"whole_test_set", status.whole_test_set},
                    {"drift", or_null(status.drift)},
+                   {"settled", or_null(status.settled)},
+                   {"left_out", left_out_json(status.left_out)},
                    {"exchanges", status.exchanges},
                    {"reopenings", status.reopenings},
                    {"mismatches", status.mismatches},
@@ -115,6 +128,8 @@ std::string links_json(const peer::Status& status, const StatusExtra& extra) {
                      {"exchange", link.exchange},
                      {"drift", link.drift},
                      {"density", link.density},
+                     {"trust", exchange::to_string(link.trust)},
+                     {"loss_times", link.worse},
                      {"mbit", link.bandwidth > 0 ? Json(link.bandwidth * 8e-6) : Json(nullptr)},
                      {"round_trip_ms", link.round_trip ? Json(base::seconds(*link.round_trip) * 1e3)
                                                        : Json(nullptr)},

@@ -60,6 +60,16 @@ std::vector<HistoryPoint> mean_history(std::span<const PeerSummary* const> peers
   return mean;
 }
 
+/// Whether all peers have settled, as far as they tell, and who is left out by any of them.
+void add_settling(const PeerSummary& peer, PeerSummary& swarm) {
+  if (peer.settled) swarm.settled = swarm.settled.value_or(true) && *peer.settled;
+  for (const LeftOut& one : peer.left_out) {
+    const bool is_named = std::ranges::any_of(
+        swarm.left_out, [&](const LeftOut& other) { return other.id == one.id; });
+    if (!is_named && swarm.left_out.size() < kLeftOutMax) swarm.left_out.push_back(one);
+  }
+}
+
 base::Status write_text(const std::string& dir, std::string text) {
   if (auto made = base::make_folder(dir); !made) return made;
   text += '\n';
@@ -85,6 +95,7 @@ SwarmSummary summarize(std::string name, std::vector<PeerSummary> peers) {
       bits_per_byte.add(peer->language->bits_per_byte);
     }
     drift.add(peer->drift);
+    add_settling(*peer, swarm);
   }
   for (const PeerSummary& peer : peers) {
     seconds.add(peer.seconds);

@@ -50,6 +50,16 @@ struct HistoryPoint {
 
 inline constexpr std::size_t kHistoryMax = 4096;       ///< evaluations in a summary
 inline constexpr std::size_t kSummaryPeersMax = 4096;  ///< peers in a swarm's summary
+inline constexpr std::size_t kLeftOutMax = 4096;       ///< neighbours left out in a summary
+
+/// A neighbour without which a peer has settled.
+struct LeftOut {
+  std::string name;
+  std::string id;   ///< peer id, 64 hexadecimal digits
+  std::string why;  ///< for people
+
+  friend bool operator==(const LeftOut&, const LeftOut&) = default;
+};
 
 /// How one peer's run went. Unknown figures (without an evaluation or a step) and missing ones (an
 /// accuracy without labels) have no value and are null in the file.
@@ -69,6 +79,10 @@ struct PeerSummary {
   BytesByPurpose bytes_received;
   std::uint64_t exchanges = 0;
   std::optional<double> drift;
+  /// Whether it agreed with others at the end, where there were any; nothing: it did not come so
+  /// far, or exchanged no deltas.
+  std::optional<bool> settled;
+  std::vector<LeftOut> left_out;
   std::uint64_t rss_max_bytes = 0;              ///< peak resident memory
   std::optional<double> seconds_to_first_step;  ///< since the program was started
   std::vector<HistoryPoint> history;
@@ -81,7 +95,8 @@ inline constexpr const char* kEndFailed = "failed";
 inline constexpr const char* kEndDiverged = "diverged";
 
 /// The swarm: totals of samples, steps, bytes and exchanges, and means of the rest; for accuracy,
-/// loss, drift and the history, only over peers that did not fail.
+/// loss, drift and the history, only over peers that did not fail. It has settled if each of those
+/// has; who is left out by several is named once.
 struct SwarmSummary {
   PeerSummary swarm;  ///< name: the run's; id: empty; end: the peers' if all agree, else "mixed"
   /// max |x_i - mean| / |mean| over the final replicas; nothing if it was not measured.

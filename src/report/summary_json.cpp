@@ -31,12 +31,17 @@ Json peer_json(const PeerSummary& summary) {
             {"bytes_received", bytes_json(summary.bytes_received)},
             {"exchanges", summary.exchanges},
             {"drift", number_json(summary.drift)},
+            {"settled", summary.settled ? Json(*summary.settled) : Json()},
+            {"left_out", Json::array()},
             {"rss_max_bytes", summary.rss_max_bytes},
             {"seconds_to_first_step", number_json(summary.seconds_to_first_step)},
             {"history", Json::array()}};
   if (summary.language) {
     json["perplexity"] = number_json(summary.language->perplexity);
     json["bits_per_byte"] = number_json(summary.language->bits_per_byte);
+  }
+  for (const LeftOut& one : summary.left_out) {
+    json["left_out"].push_back({{"name", one.name}, {"id", one.id}, {"why", one.why}});
   }
   for (const HistoryPoint& point : summary.history) {
     json["history"].push_back({{"seconds", point.seconds},
@@ -69,6 +74,10 @@ class Reader {
     } else if constexpr (std::is_same_v<T, std::uint64_t>) {
       if (!found->is_number_unsigned()) return complain(key, "is not a whole number of 0 or more");
       value = found->template get<std::uint64_t>();
+    } else if constexpr (std::is_same_v<T, std::optional<bool>>) {
+      if (found->is_null()) return;
+      if (!found->is_boolean()) return complain(key, "is neither true nor false");
+      value = found->template get<bool>();
     } else {
       if (found->is_null()) return;
       if (!found->is_number()) return complain(key, "is not a number");
@@ -149,6 +158,13 @@ void read_peer(Reader& reader, PeerSummary& summary) {
   reader.read("bytes_received", summary.bytes_received);
   reader.read("exchanges", summary.exchanges);
   reader.read("drift", summary.drift);
+  reader.read("settled", summary.settled);
+  reader.read_array("left_out", kLeftOutMax, [&](Reader& inner) {
+    LeftOut& one = summary.left_out.emplace_back();
+    inner.read("name", one.name);
+    inner.read("id", one.id);
+    inner.read("why", one.why);
+  });
   reader.read("rss_max_bytes", summary.rss_max_bytes);
   reader.read("seconds_to_first_step", summary.seconds_to_first_step);
   reader.read_array("history", kHistoryMax, [&](Reader& inner) {

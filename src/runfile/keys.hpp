@@ -360,6 +360,10 @@ void visit_keys(Run& f, Visitor&& visit) {
         "momentum) / (1 - momentum), and all peers need the same.");
   visit("mirror", f.exchange.mirror, kMirrorNames,
         "How links store their mirrors: `bf16` takes half the memory. All peers need the same.");
+  visit("guard", f.exchange.guard, Flag{},
+        "Whether a neighbour may pull a replica no harder than others do, and loses its influence "
+        "where its replica is worse than others on this peer's data. Off, one hostile or broken "
+        "peer spoils the run.");
   visit("gamma", f.exchange.gamma, NumberRange{1e-6, 1},
         "Under `choco`: step towards a neighbour's mirror. Each density needs its own.");
   visit("outer_lr", f.exchange.outer_lr, NumberRange{1e-6, 10},

@@ -112,8 +112,15 @@ report::PeerSummary Recorder::summary(const io::NodeEnd& end) const {
                            .bytes_received = by_purpose(end.traffic.received),
                            .exchanges = status.exchanges,
                            .drift = status.drift,
+                           .settled = status.settled,
+                           .left_out = {},
                            .rss_max_bytes = rss_max_bytes(),
                            .history = history_.values()};
+  for (const peer::LeftOut& one : status.left_out) {
+    made.left_out.push_back({.name = one.name,
+                             .id = one.peer.hex(),
+                             .why = std::string(base::name_of(one.why, exchange::kLeftOutNames))});
+  }
   if (status.training_since && status.last_step) {
     made.seconds = base::seconds(*status.last_step - *status.training_since);
   }

@@ -113,6 +113,10 @@ class BowlLearner final : public peer::Learner {
     const double loss = evaluate_all(evaluated_);
     return peer::Evaluated{.samples = 1, .whole = whole_, .accuracy = 1 / (1 + loss), .loss = loss};
   }
+  bool begin_audit(std::uint32_t) override { return true; }
+  base::Result<double> audit(std::span<const float> x, std::span<const float>) override {
+    return evaluate_all(x);
+  }
   void set_data(std::vector<std::uint32_t>, std::uint32_t batch) override { batch_ = batch; }
 
  private:
@@ -224,7 +228,8 @@ class NetworkLearner final : public peer::Learner {
     return made->batch;
   }
   base::Result<peer::BatchGradient> gradient(exchange::Replica& replica) override {
-    stream_.next(batch_);
+    hold_batch();
+    is_held_ = false;
     const auto loss = network_.program->forward_backward(
         replica.trained(), replica.buffers().values(), batch_.view(), batch_.seed, gradient_);
     if (!loss) return fail(loss.error());
@@ -250,8 +255,8 @@ class NetworkLearner final : public peer::Learner {
     compute::Evaluation sum;
     const std::uint32_t batch = network_.run_file.train.batch;
     for (std::uint32_t done = 0; done < count; done += batch) {
-      test.fill_spread(done, std::min(batch, count - done), count, batch_);
-      const auto piece = network_.program->evaluate(x_, buffers_, batch_.view());
+      test.fill_spread(done, std::min(batch, count - done), count, tested_);
+      const auto piece = network_.program->evaluate(x_, buffers_, tested_.view());
       if (!piece) return fail(piece.error());
       sum.correct += piece->correct;
       sum.loss_sum += piece->loss_sum;
@@ -263,6 +268,16 @@ class NetworkLearner final : public peer::Learner {
         .accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.count),
         .loss = sum.loss_sum / static_cast<double>(sum.count)};
   }
+  bool begin_audit(std::uint32_t samples) override {
+    hold_batch();
+    audited_ = samples;
+    return true;
+  }
+  base::Result<double> audit(std::span<const float> x, std::span<const float> buffers) override {
+    const auto tried = network_.program->evaluate(x, buffers, batch_.first(audited_));
+    if (!tried) return fail(tried.error());
+    return tried->loss_sum / static_cast<double>(tried->count);
+  }
   void set_data(std::vector<std::uint32_t> owned, std::uint32_t batch) override {
     stream_.set_shards(owned);
     stream_.set_batch(batch);
@@ -270,11 +285,19 @@ class NetworkLearner final : public peer::Learner {
   train::UpdateRule* rule() noexcept override { return &rule_; }
 
  private:
+  void hold_batch() {
+    if (!is_held_) stream_.next(batch_);
+    is_held_ = true;
+  }
+
   Network& network_;
   data::BatchStream stream_;
   train::UpdateRule rule_;
   std::vector<float> gradient_;
-  data::BatchBuffer batch_;
+  data::BatchBuffer batch_;  ///< of the next step, where it is held, or of the last one
+  bool is_held_ = false;
+  std::uint32_t audited_ = 0;  ///< samples of it that replicas are tried on
+  data::BatchBuffer tested_;
   std::vector<float> x_;  ///< for the evaluation, like buffers_
   std::vector<float> buffers_;
   std::uint32_t wanted_ = 0;  ///< samples of the test set; 0: all

@@ -107,8 +107,9 @@ void Ledger::check_adoption(const exchange::OpenJob& job, const exchange::Replic
 }
 
 // The effect of a commit on a replica follows from its mirrors and deltas: let D be the difference
-// of the mirrors after both deltas. The replica moves by gamma w D, times the part of this end, at
-// both ends by the same bits. The weights of the ends are in the ratio of their parts, swapped.
+// of the mirrors after both deltas. The replica moves by gamma s w D, times the part of this end,
+// at both ends by the same bits; s is the clip, which the replica finds in another way. The weights
+// of the ends are in the ratio of their parts, swapped.
 std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
                                               const exchange::Replica& replica) const {
   const auto mine = replica.mirror(commit.peer, exchange::MirrorOf::mine);
@@ -117,18 +118,23 @@ std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
   delta::Elements their;
   if (!delta::decode(commit.own, mine.size(), own)) return std::nullopt;
   if (!delta::decode(commit.their, mine.size(), their)) return std::nullopt;
-  const auto sum = [](const auto& values) {
-    return std::accumulate(values.begin(), values.end(), 0.0);
-  };
   const auto magnitude = [](const auto& values) {
     return std::accumulate(values.begin(), values.end(), 0.0, [](double all, float value) {
       return all + std::abs(static_cast<double>(value));
     });
   };
-  const double apart = sum(theirs) + sum(their.values) - sum(mine) - sum(own.values);
+  std::vector<double> difference(theirs.begin(), theirs.end());
+  for (std::size_t i = 0; i < mine.size(); ++i) difference[i] -= mine[i];
+  for (std::size_t j = 0; j < own.size(); ++j) difference[own.indices[j]] -= own.values[j];
+  for (std::size_t j = 0; j < their.size(); ++j) difference[their.indices[j]] += their.values[j];
+  const double apart = std::accumulate(difference.begin(), difference.end(), 0.0);
+  const double square =
+      std::inner_product(difference.begin(), difference.end(), difference.begin(), 0.0);
+  const double clip =
+      exchange::clip(std::sqrt(square), commit.parts, commit.own_radius, commit.their_radius);
   return Share{
-      .moved = static_cast<double>(replica.averaging().gamma) * static_cast<double>(commit.w) *
-               static_cast<double>(commit.parts.own) * apart,
+      .moved = static_cast<double>(replica.averaging().gamma) * clip *
+               static_cast<double>(commit.w) * static_cast<double>(commit.parts.own) * apart,
       .weight = static_cast<double>(commit.parts.their),
       .size = 2 * (magnitude(mine) + magnitude(own.values)) + magnitude(theirs) +
               magnitude(their.values),

@@ -148,10 +148,14 @@ std::unique_ptr<TimedWorker> Processes::make_worker(Node& node, const peer::Resu
     learner = node.conduct->learner(std::move(learner));
     node.conduct->arrange(exchange);
   }
-  return std::make_unique<TimedWorker>(
+  auto worker = std::make_unique<TimedWorker>(
       std::move(learner), exchange::make_replica(task.initial, exchange, task.buffers), node.folder,
       resume.step, resume.samples, base::from_seconds(step_ms / 1000), task.run_file.train.batch,
       node.conduct.get());
+  if (worker->replica().averaging().clips) {
+    worker->begin_audits(peer::samples_are_alike(task.run_file));
+  }
+  return worker;
 }
 
 void Processes::kill(Node& node) {

@@ -30,6 +30,8 @@ class TimedWorker {
   TimedWorker(const TimedWorker&) = delete;
   TimedWorker& operator=(const TimedWorker&) = delete;
 
+  /// As peer::Worker's.
+  void begin_audits(bool interchangeable) { worker_.begin_audits(interchangeable); }
   void submit(peer::Job job);
   /// Begins the next job that is due; nothing if there is none. Call finish() after the time it
   /// takes.

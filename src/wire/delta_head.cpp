@@ -17,7 +17,8 @@ constexpr std::uint8_t kBuffers = 4;
 constexpr std::uint8_t kBandwidth = 8;
 constexpr std::uint8_t kWeight = 16;
 constexpr std::uint8_t kTurn = 32;
-constexpr std::uint8_t kAll = 63;
+constexpr std::uint8_t kRadius = 64;
+constexpr std::uint8_t kAll = 127;
 
 constexpr std::size_t kPadding = 7;  // frames pad metadata to 8 bytes
 
@@ -26,7 +27,8 @@ std::uint8_t contents_of(const Delta& delta) {
   return static_cast<std::uint8_t>(
       bit(delta.settled, kSettled) | bit(delta.mirror_hash.has_value(), kHash) |
       bit(!delta.buffers.empty(), kBuffers) | bit(delta.bandwidth != 0, kBandwidth) |
-      bit(delta.weight != 0, kWeight) | bit(delta.turn != Turn::average, kTurn));
+      bit(delta.weight != 0, kWeight) | bit(delta.turn != Turn::average, kTurn) |
+      bit(delta.radius.has_value(), kRadius));
 }
 
 constexpr bool has_gathered(Turn turn) { return turn == Turn::up; }
@@ -48,6 +50,7 @@ std::vector<std::uint8_t> pack_head(const Delta& delta) {
   if (delta.mirror_hash) put_bytes(bytes, *delta.mirror_hash, 8);
   if (!delta.buffers.empty()) put_varint(bytes, delta.buffers.size());
   if (delta.bandwidth != 0) put_bfloat16(bytes, delta.bandwidth);
+  if (delta.radius) put_bfloat16(bytes, *delta.radius);
   if (delta.turn != Turn::average) bytes.push_back(static_cast<std::uint8_t>(delta.turn));
   if (has_gathered(delta.turn)) put_bytes(bytes, std::bit_cast<std::uint32_t>(delta.gathered), 4);
   return bytes;
@@ -67,6 +70,7 @@ base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes) {
   if ((contents & kHash) != 0) delta.mirror_hash = cursor.fixed(8);
   if ((contents & kBuffers) != 0) head.buffer_bytes = cursor.varint();
   if ((contents & kBandwidth) != 0) delta.bandwidth = cursor.bfloat16();
+  if ((contents & kRadius) != 0) delta.radius = cursor.bfloat16();
   if ((contents & kTurn) != 0) delta.turn = static_cast<Turn>(cursor.fixed(1));
   if (has_gathered(delta.turn)) {
     delta.gathered = std::bit_cast<float>(static_cast<std::uint32_t>(cursor.fixed(4)));
@@ -88,6 +92,7 @@ base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes) {
   if (!is_amount(delta.bandwidth)) {
     return refuse("bandwidth is not a number of bytes a second");
   }
+  if (delta.radius && !is_amount(*delta.radius)) return refuse("radius is not a distance");
   return head;
 }
 

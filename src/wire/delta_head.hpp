@@ -8,6 +8,7 @@
 //   8 bytes  mirror_hash
 //   varint   bytes of buffers at the end of the payload
 //   2 bytes  bandwidth, bfloat16
+//   2 bytes  radius, bfloat16
 //   1 byte   turn, where it is not `average`
 //   4 bytes  gathered, float32, where the turn is `up`
 #pragma once

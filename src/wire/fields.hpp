@@ -176,6 +176,7 @@ void fields(Like<Delta> auto& delta, auto&& visit) {
   visit("payload", delta.payload, Payload{});
   visit("buffers", delta.buffers, Tail{});
   visit("bandwidth", delta.bandwidth, Any{});
+  visit("radius", delta.radius, Any{});
   visit("turn", delta.turn, Known{});
   visit("gathered", delta.gathered, Within{0.0F, kSettleWeightMax});
 }

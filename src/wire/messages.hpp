@@ -216,6 +216,8 @@ struct Delta {
   base::Bytes buffers{};   ///< float32 values, all of the sender's buffers; empty: not sent
   /// Bytes/s at which the receiver's own deltas arrived here, rounded to 8 bits; 0: not known.
   float bandwidth = 0;
+  /// By how much an exchange may move the sender, as a bfloat16 (exchange/clip.hpp); none: by any.
+  std::optional<float> radius{};
   Turn turn = Turn::average;
   float gathered = 0;  ///< of up: weight of all that is gathered at the sender
 };

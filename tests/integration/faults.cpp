@@ -118,5 +118,34 @@ BOOST_AUTO_TEST_CASE(a_peer_that_stood_still_for_20_seconds_is_taken_back) {
   BOOST_TEST(swarm.distance() < 0.01);
 }
 
+BOOST_AUTO_TEST_CASE(peers_end_together_and_name_the_one_that_stood_still_before_the_end) {
+  Swarm swarm(6, run_of(15s));
+  constexpr std::size_t kLate = 5;
+  BOOST_TEST_REQUIRE(swarm.reaches(swarm[kLate], 0.9), "the run did not get to the fault");
+  swarm[kLate].process().signal(SIGSTOP);
+  std::vector<std::optional<Clock::time_point>> ends(kLate);
+  BOOST_TEST_REQUIRE(eventually(
+      [&] {
+        for (std::size_t i = 0; i < kLate; ++i) {
+          if (!ends[i] && !swarm[i].runs()) ends[i] = Clock::now();
+        }
+        return std::ranges::all_of(ends, [](const auto& end) { return end.has_value(); });
+      },
+      kPatience, 20ms));
+  const auto [first, last] = std::ranges::minmax(ends);
+  BOOST_TEST(std::chrono::duration<double>(*last - *first).count() < 3.0);
+  swarm.require_end({kLate});
+  std::size_t named = 0;
+  for (std::size_t i = 0; i < kLate; ++i) {
+    const report::PeerSummary summary = swarm[i].summary();
+    BOOST_TEST(summary.settled.value_or(false));
+    BOOST_TEST(summary.left_out.size() <= 1U);
+    for (const report::LeftOut& one : summary.left_out) {
+      named += one.name == swarm[kLate].name() ? 1 : 0;
+    }
+  }
+  BOOST_TEST(named >= 3U);  // its neighbours
+}
+
 }  // namespace
 }  // namespace starling::integration

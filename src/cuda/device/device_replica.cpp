@@ -77,7 +77,8 @@ auto DeviceReplica::by_type(Use&& use) const {
 }
 
 std::size_t DeviceReplica::memory_bytes() const noexcept {
-  std::size_t bytes = y_.bytes + r_.bytes + sums_.bytes + source_.memory_bytes() + aside_.bytes();
+  std::size_t bytes =
+      y_.bytes + r_.bytes + sums_.bytes + source_.memory_bytes() + aside_.bytes() + read_.bytes();
   for (const auto* const blocks : {&mirrors_, &momenta_}) {
     for (const auto& [id, block] : *blocks) bytes += block.bytes;
   }
@@ -156,6 +157,23 @@ Result<std::uint64_t> DeviceReplica::hash(MirrorId mirror) {
   return hasher.digest();
 }
 
+Status DeviceReplica::values_at(MirrorId mirror, const delta::Delta& elements,
+                                std::vector<float>& values) {
+  const DeviceElements at = view_of(elements);
+  values.resize(at.count);
+  if (at.count == 0) return {};
+  if (auto reserved = read_.reserve(at.count * sizeof(float)); !reserved) {
+    return fail(reserved.error());
+  }
+  auto* const read = read_.at<float>();
+  auto ran = by_type([&]<class M>(M) {
+    const auto* const from = reinterpret_cast<const M*>(this->at(mirror));
+    return queue_.run(KernelWork{ReadMirror<M>{at, from, read}, at.count});
+  });
+  if (!ran) return ran;
+  return copy_out(queue_, read_.at<std::byte>(), std::span(values));
+}
+
 std::unique_ptr<delta::Delta> DeviceReplica::make_delta() {
   return std::make_unique<DeviceDelta>(queue_);
 }
@@ -164,9 +182,12 @@ Result<std::size_t> DeviceReplica::reserve(std::size_t count, std::size_t room, 
   if (goes_alone(has_momentum)) {  // a commit works on two deltas
     if (auto reserved = reserve_aside(2 * count); !reserved) return fail(reserved.error());
   }
+  if (auto reserved = read_.reserve(count * sizeof(float)); !reserved) {
+    return fail(reserved.error());
+  }
   auto reserved = source_.reserve(count, room);
   if (!reserved) return reserved;
-  return aside_.bytes() + *reserved;
+  return aside_.bytes() + read_.bytes() + *reserved;
 }
 
 delta::DeltaSource& DeviceReplica::difference(MirrorId mirror,

@@ -35,6 +35,8 @@ class DeviceReplica final : public delta::ReplicaMemory {
   void free_mirror(MirrorId mirror) override;
   base::Result<base::LargeFloats> mirror(MirrorId mirror) override;
   base::Result<std::uint64_t> hash(MirrorId mirror) override;
+  base::Status values_at(MirrorId mirror, const delta::Delta& elements,
+                         std::vector<float>& values) override;
   std::unique_ptr<delta::Delta> make_delta() override;
   base::Result<std::size_t> reserve(std::size_t count, std::size_t room,
                                     bool has_momentum) override;
@@ -55,7 +57,8 @@ class DeviceReplica final : public delta::ReplicaMemory {
         size_(size),
         mirror_type_(mirrors),
         source_(queue, size),
-        aside_(queue, "deltas") {}
+        aside_(queue, "deltas"),
+        read_(queue, "values of mirrors") {}
 
   [[nodiscard]] base::Status reserve();
   [[nodiscard]] base::Result<Block> allocate(std::size_t bytes, const char* what);
@@ -90,6 +93,7 @@ class DeviceReplica final : public delta::ReplicaMemory {
   MirrorId next_ = 0;
   DeviceSource source_;
   DeviceBuffer aside_;  ///< of one commit in its own pass
+  DeviceBuffer read_;   ///< of values_at()
 };
 
 }  // namespace starling::compute::cuda

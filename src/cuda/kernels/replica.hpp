@@ -113,6 +113,18 @@ struct DeviceElements {
   }
 };
 
+/// A mirror's values at the elements of a delta. One call per value.
+template <class M>
+struct ReadMirror {
+  DeviceElements delta;
+  const M* mirror;
+  float* values;
+
+  STARLING_BOTH void operator()(std::size_t j) const {
+    values[j] = value_of(mirror[delta.indices[j]]);
+  }
+};
+
 /// Adds a delta to a mirror in float32. One call per value.
 struct AddDelta {
   DeviceElements delta;

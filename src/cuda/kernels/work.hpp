@@ -38,11 +38,11 @@ using Kernel = std::variant<
     CountTiles<AllTiles<std::uint16_t>>, CountTiles<FoundTiles>, AddBefore,
     TakeChosen<AllTiles<float>>, TakeChosen<AllTiles<std::uint16_t>>, TakeChosen<FoundTiles>,
     PickGaps, MeasureRuns, WriteRuns, FitScales, PackValues, UnpackValues, ReadRuns, JoinRuns,
-    RunSquares<float>, RunSquares<std::uint16_t>, Release, AddDelta, CommitLinks<1>, CommitLinks<2>,
-    CommitLinks<4>, CommitLinks<kLinksAtOnce>, CommitTouched<float>, CommitTouched<std::uint16_t>,
-    CommitAll<float>, CommitAll<std::uint16_t>, CommitPut<float>, CommitPut<std::uint16_t>,
-    ReleaseSent, SpreadParameters, AddShare, AddLoss, RowSquares, FinishNorm, UpdateSgd,
-    UpdateAdam>;
+    RunSquares<float>, RunSquares<std::uint16_t>, ReadMirror<float>, ReadMirror<std::uint16_t>,
+    Release, AddDelta, CommitLinks<1>, CommitLinks<2>, CommitLinks<4>, CommitLinks<kLinksAtOnce>,
+    CommitTouched<float>, CommitTouched<std::uint16_t>, CommitAll<float>, CommitAll<std::uint16_t>,
+    CommitPut<float>, CommitPut<std::uint16_t>, ReleaseSent, SpreadParameters, AddShare, AddLoss,
+    RowSquares, FinishNorm, UpdateSgd, UpdateAdam>;
 
 template <class K>
 concept RowKernel = requires {

@@ -71,6 +71,8 @@ function fill(table, columns, entries, rowClass) {
 }
 
 const carrierOf = (link) => link.via === null ? link.carrier : `${link.carrier} via ${link.via}`;
+const trustOf = ({trust, loss_times: times}) =>
+  ["doubted", "none"].includes(trust) ? `${trust}: its pull gives ${fixed(times, 1)} times the loss` : trust;
 const named = (name, state) => [element("span", "", `dot ${state}`), name || "?"];
 
 // --- charts ---
@@ -303,6 +305,7 @@ function drawTables(members, links) {
     ["exchange", (link) => link.state, "words"],
     ["number", (link) => count(link.exchange)],
     ["drift", (link) => percent(link.drift)],
+    ["trust", trustOf, "words"],
     ["density", (link) => percent(link.density, 3)],
     ["round trip", (link) => missing(link.round_trip_ms) ? "-" : `${fixed(link.round_trip_ms, 1)} ms`],
     ["Mbit/s", (link) => fixed(link.mbit, 1)],

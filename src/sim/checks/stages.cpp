@@ -48,7 +48,10 @@ void Stages::fault(const PlannedEvent& event, bool begins) {
 void Stages::touched(Node& node) {
   Stage& stage = stages_[node.number];
   if (node.core->phase() == stage.phase) return;
-  if (stage.phase == peer::Phase::settling) check_settling(node, stage.since);
+  if (stage.phase == peer::Phase::settling) {
+    check_settling(node, stage.since);
+    check_left_out(node, stage.since);
+  }
   stage = {node.core->phase(), world_.seconds()};
 }
 
@@ -63,14 +66,33 @@ void Stages::check_settling(const Node& node, double since) {
   alarm_.raise("peer-{} gave up settling", node.peer);
 }
 
+// Nor does it leave out anybody that answers, before its time is up.
+void Stages::check_left_out(const Node& node, double since) {
+  if (!calm_.clear() || !calm_.since(since)) return;
+  const base::Duration timeout = world_.task().config.exchange.settle_timeout;
+  const bool is_up = world_.seconds() - since >= base::seconds(timeout);
+  const auto left_out = node.core->status(world_.now()).left_out;
+  if (is_up || timeout <= exchange::kLateAfter || left_out.empty()) return;
+  alarm_.raise("peer-{} settled without {}: {}", node.peer, left_out.front().name,
+               base::name_of(left_out.front().why, exchange::kLeftOutNames));
+}
+
 void Stages::finished(const Node& node) {
   if (node.is_twin() || node.relay || node.hostile) return;
   last_end_ = world_.seconds();
-  if (node.finished->reason == peer::EndReason::done && first_done_ < 0) first_done_ = last_end_;
+  if (node.finished->reason == peer::EndReason::done) {
+    if (first_done_ < 0) first_done_ = last_end_;
+    last_done_ = last_end_;
+  }
   if (node.finished->reason != peer::EndReason::failed) return;
   ++failed_;
   if (expects(world_.plan().scenario, Measure::failed_max)) return;
   alarm_.raise("peer-{} ended with an error: {}", node.peer, node.finished->error.text);
+}
+
+void Stages::finish() {
+  findings_.measured[Measure::failed_max] = failed_;
+  if (first_done_ >= 0) findings_.measured[Measure::ends_within_s] = last_done_ - first_done_;
 }
 
 void Stages::look_at(const Node& node) {

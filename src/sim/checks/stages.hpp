@@ -23,7 +23,7 @@ class Stages final : public Check {
   void look_at(const Node& node) override;
   /// Checks that, if nothing disturbs, all others are done soon after the first one.
   void second_ends() override;
-  void finish() override { findings_.measured[Measure::failed_max] = failed_; }
+  void finish() override;
 
   /// Checks that the peer does not stand still, if nothing disturbs.
   void check_goes_on(const Node& node);
@@ -45,6 +45,7 @@ class Stages final : public Check {
   };
 
   void check_settling(const Node& node, double since);
+  void check_left_out(const Node& node, double since);
 
   const World& world_;
   const Calm& calm_;
@@ -54,7 +55,8 @@ class Stages final : public Check {
   std::vector<Stage> stages_;    ///< of each node
   std::vector<double> left_at_;  ///< of each peer: when it was asked to leave; below 0: never
   double first_done_ = -1;       ///< seconds; below 0: no peer is
-  double last_end_ = -1;         ///< of any kind
+  double last_done_ = -1;
+  double last_end_ = -1;  ///< of any kind
   std::uint32_t failed_ = 0;
 };
 

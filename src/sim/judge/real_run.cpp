@@ -110,7 +110,11 @@ void RealRun::take(const EndSeen& seen) {
     if (!peer.leaving) dies(seen.peer);
   } else if (!seen.cannot_start) {
     verdicts_.leaves(seen.peer);
-    if (!peer.leaving) ending_ = true;
+    if (!peer.leaving) {
+      ending_ = true;
+      first_done_ = first_done_.value_or(now_);
+      last_done_ = now_;
+    }
   }
   peer.state = State::ended;
 }
@@ -334,6 +338,7 @@ Measured RealRun::measured() const {
   measured[membership_bytes_per_s_max] = rates_.most();
   measured[pairs_linked_within_s] = pairs_.linked_within();
   measured[paths_within_s] = pairs_.paths_within();
+  if (first_done_) measured[ends_within_s] = *last_done_ - *first_done_;
   return measured;
 }
 

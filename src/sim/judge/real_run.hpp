@@ -92,6 +92,7 @@ class RealRun {
   std::optional<double> all_answer_at_;  ///< when all peers had reported their links
   std::optional<double> agree_since_, one_view_at_, views_full_at_;
   std::vector<std::pair<double, double>> drifts_;  ///< when, and how much, of all in training
+  std::optional<double> first_done_, last_done_;   ///< when peers had ended their run
   std::uint32_t failed_ = 0;                       ///< lives that ended with an error
   std::vector<Result> results_;
   std::vector<std::string> replicas_;

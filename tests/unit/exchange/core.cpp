@@ -448,13 +448,13 @@ BOOST_AUTO_TEST_CASE(settling_ends_at_its_timeout_or_when_the_last_link_is_gone)
   TEST_LINES(peer.expire());
   peer.now += 1s;
   BOOST_TEST((peer.core.next_deadline() == peer.now));
-  TEST_LINES(peer.expire(), "settled late");
+  TEST_LINES(peer.expire(), "unsettled without a: it commits no exchange");
   TEST_LINES(peer.expire());
 
   Transcript other(plain_options());
   other.open_fresh('a');
   other.settle_without_tree();
-  TEST_LINES(other.down('a'), "a: run suspend", "settled");
+  TEST_LINES(other.down('a'), "a: run suspend", "settled without a: its link was lost");
 }
 
 BOOST_AUTO_TEST_CASE(who_has_lost_all_links_waits_for_one_while_there_are_members_to_link_with) {
@@ -463,7 +463,7 @@ BOOST_AUTO_TEST_CASE(who_has_lost_all_links_waits_for_one_while_there_are_member
   peer.on(Company{true});
   peer.settle_without_tree();
   TEST_LINES(peer.down('a'), "a: run suspend");
-  TEST_LINES(peer.on(Company{false}), "settled");
+  TEST_LINES(peer.on(Company{false}), "settled without a: its link was lost");
 
   Transcript other(plain_options());
   other.open_fresh('a');
@@ -473,7 +473,45 @@ BOOST_AUTO_TEST_CASE(who_has_lost_all_links_waits_for_one_while_there_are_member
   other.open_fresh('b');
   other.encoded(0.001);
   other.delta('b', 1, 1, true);
-  TEST_LINES(other.committed(), "settled");
+  TEST_LINES(other.committed(), "settled without a: its link was lost");
+}
+
+BOOST_AUTO_TEST_CASE(a_neighbour_that_says_for_ever_that_it_is_apart_is_left_out) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  peer.open_fresh('b');
+  peer.settle_without_tree();
+  EncodeJob for_b = *peer.encode;
+  peer.encode->peer = peer_named('a');
+  peer.encode->tag = for_b.tag - 1;
+  peer.encoded(0.001);
+  peer.delta('a', 1, 1, true);
+  peer.committed();
+  // From the first exchange on, the two are near. Two more may take as long as they did so far.
+  for (std::uint64_t t = 1; t <= 7; ++t) {
+    peer.encode = for_b;
+    peer.encoded(0.001);
+    peer.delta('b', t, 1, false);
+    for_b = *peer.encode;
+    peer.now += kLateAfter / 4;
+    const Lines lines = peer.committed();
+    const bool ends = !lines.empty() && lines.back().starts_with("settled without b: it does not");
+    BOOST_TEST(ends == (t == 7));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_has_the_other_ends_word_agrees_though_it_leaves_before_the_commit) {
+  Transcript peer(plain_options());
+  peer.open_fresh('a');
+  peer.settle_without_tree();
+  peer.encoded(0.001);
+  peer.delta('a', 1, 1, true);
+  TEST_LINES(peer.on(NeighbourDown{peer_named('a'), true, true}), "a: run close", "settled");
+
+  Transcript other(plain_options());
+  other.open_fresh('a');
+  other.settle_without_tree();
+  TEST_LINES(other.on(NeighbourDown{peer_named('a'), true, true}), "a: run close", "unsettled");
 }
 
 BOOST_AUTO_TEST_CASE(a_delta_that_was_waiting_for_a_step_is_asked_for_anew_in_settling) {

@@ -9,7 +9,9 @@
 using namespace std::chrono_literals;
 using starling::base::Duration;
 using starling::base::Rng;
+using starling::exchange::LeftOutFor;
 using starling::exchange::Phase;
+using starling::exchange::Settled;
 using starling::exchange::test::Swarm;
 using starling::exchange::test::SwarmOptions;
 
@@ -36,6 +38,11 @@ void connect_all(Swarm& swarm, Rng& rng) {
       swarm.connect(a, b, std::chrono::microseconds(100 + rng.below(20'000)));
     }
   }
+}
+
+bool settled_with_all(Swarm& swarm, std::size_t peer) {
+  const auto& settled = swarm.peer(peer).settled;
+  return settled && !settled->unsettled && settled->left_out.empty();
 }
 
 void check_rules(const Swarm& swarm) {
@@ -132,7 +139,7 @@ BOOST_AUTO_TEST_CASE(links_that_come_back_after_grace_open_anew_and_lose_at_most
       check_rules(swarm);
       swarm.set_phase(Phase::settling);
       swarm.run_for(5s);
-      for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(!swarm.peer(i).settle_timed_out);
+      for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(settled_with_all(swarm, i));
       BOOST_TEST(swarm.spread() < 0.01);
     }
   }
@@ -155,10 +162,7 @@ BOOST_AUTO_TEST_CASE(swarms_settle_and_agree_when_the_steps_end) {
         swarm.run_for(std::chrono::milliseconds(rng.below(100)));
       }
       swarm.run_for(10s);
-      for (std::size_t i = 0; i < 5; ++i) {
-        BOOST_TEST(swarm.peer(i).settled);
-        BOOST_TEST(!swarm.peer(i).settle_timed_out);
-      }
+      for (std::size_t i = 0; i < 5; ++i) BOOST_TEST(settled_with_all(swarm, i));
       // Settled peers only answer: the links fall silent.
       const std::uint64_t commits = swarm.commits();
       swarm.run_for(2s);
@@ -201,7 +205,7 @@ BOOST_AUTO_TEST_CASE(buffers_that_each_peer_draws_its_own_way_agree_when_the_ste
       BOOST_TEST(range().second - range().first > 1.0F);
       swarm.set_phase(Phase::settling);
       swarm.run_for(10s);
-      for (std::size_t i = 0; i < 5; ++i) BOOST_TEST(!swarm.peer(i).settle_timed_out);
+      for (std::size_t i = 0; i < 5; ++i) BOOST_TEST(settled_with_all(swarm, i));
       BOOST_TEST(range().second - range().first < 0.05F * range().first);
       BOOST_TEST(range().first > 1.5F);
       BOOST_TEST(range().second < 4.5F);
@@ -220,14 +224,52 @@ BOOST_AUTO_TEST_CASE(peers_do_not_wait_for_a_partner_that_trains_on_beyond_the_t
   swarm.run_for(1s);
   swarm.set_phase(0, Phase::settling);
   swarm.run_for(2900ms);
-  BOOST_TEST(!swarm.peer(0).settled);
+  BOOST_TEST(!swarm.peer(0).settled.has_value());
   swarm.run_for(200ms);
-  BOOST_TEST(swarm.peer(0).settled);
-  BOOST_TEST(swarm.peer(0).settle_timed_out);
+  BOOST_REQUIRE(swarm.peer(0).settled);
+  BOOST_TEST(swarm.peer(0).settled->unsettled);
   const std::uint64_t before = swarm.committed(1, 0);
   swarm.run_for(1s);
   BOOST_TEST(swarm.committed(1, 0) > before + 50);  // it still answers
   check_rules(swarm);
+}
+
+// Peer 4 commits nothing any more, and peer 5 says that it is apart whatever it is.
+BOOST_AUTO_TEST_CASE(peers_leave_out_who_commits_nothing_or_lies_and_end_within_3_s_of_each_other) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Rng rng(seed);
+      Swarm swarm(options_of(seed));
+      for (std::size_t i = 0; i < 6; ++i)
+        swarm.add(std::chrono::microseconds(1000 + rng.below(3000)));
+      swarm.at_step(noise(seed, 0.02));
+      connect_all(swarm, rng);
+      swarm.run_for(2s);
+      swarm.tamper = [](std::size_t from, std::size_t, starling::wire::Message& message) {
+        auto* delta = std::get_if<starling::wire::Delta>(&message);
+        if (delta != nullptr && from == 5) delta->settled = false;
+        return delta == nullptr || from != 4;
+      };
+      swarm.set_phase(Phase::settling);
+      swarm.run_for(25s);
+      check_rules(swarm);
+      auto first = starling::base::Time::max();
+      auto last = starling::base::Time::min();
+      for (std::size_t i = 0; i < 4; ++i) {
+        BOOST_REQUIRE(swarm.peer(i).settled);
+        first = std::min(first, swarm.peer(i).settled_at);
+        last = std::max(last, swarm.peer(i).settled_at);
+        const Settled& settled = *swarm.peer(i).settled;
+        BOOST_TEST(!settled.unsettled);
+        BOOST_REQUIRE(settled.left_out.size() == 2U);
+        BOOST_TEST((settled.left_out[0].peer == swarm.peer(4).id));
+        BOOST_TEST((settled.left_out[0].why == LeftOutFor::silent));
+        BOOST_TEST((settled.left_out[1].peer == swarm.peer(5).id));
+        BOOST_TEST((settled.left_out[1].why == LeftOutFor::disagrees));
+      }
+      BOOST_TEST((last - first < 3s));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(latecomers_adopt_once_whatever_they_meet_first) {

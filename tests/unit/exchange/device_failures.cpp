@@ -57,6 +57,10 @@ class Device final : public delta::ReplicaMemory {
     if (!hashes) return base::fail(hashes.error());
     return memory_.hash(mirror);
   }
+  base::Status values_at(MirrorId mirror, const delta::Delta& elements,
+                         std::vector<float>& values) override {
+    return memory_.values_at(mirror, elements, values);
+  }
   std::unique_ptr<delta::Delta> make_delta() override { return memory_.make_delta(); }
   delta::DeltaSource& difference(MirrorId mirror, const std::optional<HoldBack>& hold) override {
     return memory_.difference(mirror, hold);

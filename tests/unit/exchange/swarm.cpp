@@ -170,8 +170,8 @@ void Swarm::act(std::size_t i, Outbox& out) {
       cut(i, number_of(bad->peer), true);
     } else if (const auto* settled = std::get_if<Settled>(&action)) {
       if (peer(i).settled) broken_rules_.push_back(fmt::format("{} settles twice", i));
-      peer(i).settled = true;
-      peer(i).settle_timed_out = settled->timed_out;
+      peer(i).settled = *settled;
+      peer(i).settled_at = now();
     } else if (const auto* failed = std::get_if<Failed>(&action)) {
       broken_rules_.push_back(fmt::format("{} fails: {}", i, failed->error.text));
     }

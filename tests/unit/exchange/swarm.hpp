@@ -59,8 +59,8 @@ class Swarm {
     std::uint64_t samples = 0;
     double progress = 0.0;
     Phase phase = Phase::training;
-    bool settled = false;
-    bool settle_timed_out = false;
+    std::optional<Settled> settled;
+    base::Time settled_at{};
     std::vector<double> moved;  ///< local updates, and what taking over a replica changed
     base::Time last_outcome{};
   };

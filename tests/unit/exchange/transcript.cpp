@@ -61,7 +61,14 @@ std::string line(const Run& run) {
 }
 std::string line(const Misbehaved& bad) { return name_of(bad.peer) + ": misbehaved"; }
 std::string line(const NoRoom& who) { return name_of(who.peer) + ": no room"; }
-std::string line(const Settled& settled) { return settled.timed_out ? "settled late" : "settled"; }
+std::string line(const Settled& settled) {
+  std::string text = settled.unsettled ? "unsettled" : "settled";
+  for (const LeftOut& one : settled.left_out) {
+    text +=
+        fmt::format(" without {}: {}", name_of(one.peer), base::name_of(one.why, kLeftOutNames));
+  }
+  return text;
+}
 std::string line(const base::LogEntry&) { return "notice"; }
 std::string line(const Failed&) { return "failed"; }
 
@@ -159,7 +166,11 @@ Lines Transcript::skipped() {
 
 Lines Transcript::committed(CommitResult result, base::ErrorCode code) {
   BOOST_REQUIRE(commit);
-  Committed outcome{commit->peer, commit->tag, commit->exchange, result, {code, "text"}};
+  Committed outcome{.peer = commit->peer,
+                    .tag = commit->tag,
+                    .exchange = commit->exchange,
+                    .result = result,
+                    .error = {code, "text"}};
   outcome.took = took;
   if (result == CommitResult::failed && code == base::ErrorCode::no_room) outcome.again = *commit;
   return on(std::move(outcome));

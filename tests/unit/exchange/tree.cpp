@@ -40,7 +40,7 @@ class Grove {
     std::vector<base::PeerId> neighbours;
     for (const char other : links_.at(name)) neighbours.push_back(peer_named(other));
     Outbox out;
-    trees_.at(name).begin(weight_of(name), neighbours, now, out);
+    trees_.at(name).begin(weight_of(name), neighbours, {}, now, out);
     send(name, out);
   }
   void begin_all() {
@@ -214,14 +214,40 @@ BOOST_AUTO_TEST_CASE(a_tree_that_stands_still_is_given_up_and_all_hear_of_it) {
   BOOST_TEST((grove.tree('b').duty(peer_named('a')) == Duty::none));
 }
 
+// The parent has told that all have begun, and has only to take in what it is told.
+BOOST_AUTO_TEST_CASE(a_neighbour_that_does_not_answer_ends_the_tree_sooner) {
+  for (const base::Duration usual : {0s, 3s}) {
+    base::Time now{100s};
+    Outbox out;
+    Tree child(5, kTreePatience);
+    child.begin(1, {peer_named('a')}, usual, now, out);
+    now += kTreePatience + usual - 1s;
+    child.expire(now, out);
+    BOOST_TEST(child.is_on());
+    child.hear(peer_named('a'), {.root = 1, .ready = true, .begun = true}, now, out);
+    BOOST_TEST((child.duty(peer_named('a')) == Duty::tell_up));
+    now += kAnswerWait + usual - 1ms;
+    child.expire(now, out);
+    BOOST_TEST(child.is_on());
+    // A delta more of what is told is an answer.
+    child.committed(peer_named('a'), Effect::holds, now, out);
+    now += kAnswerWait + usual - 1ms;
+    child.expire(now, out);
+    BOOST_TEST(child.is_on());
+    now += 1ms;
+    child.expire(now, out);
+    BOOST_TEST(!child.is_on());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(without_a_link_or_with_a_neighbour_that_wants_none_there_is_no_tree) {
   Outbox out;
   Tree alone(5, kTreePatience);
-  alone.begin(1, {}, {}, out);
+  alone.begin(1, {}, {}, {}, out);
   BOOST_TEST(!alone.is_on());
   Tree other(5, kTreePatience);
   other.hear(peer_named('a'), {.root = 1, .off = true}, {}, out);
-  other.begin(1, {peer_named('a')}, {}, out);
+  other.begin(1, {peer_named('a')}, {}, {}, out);
   BOOST_TEST(!other.is_on());
 }
 

@@ -110,6 +110,40 @@ BOOST_AUTO_TEST_CASE(who_is_done_tells_that_its_model_was_not_saved) {
   BOOST_TEST(!bench.finished()->error.text.empty());
 }
 
+BOOST_AUTO_TEST_CASE(who_has_settled_is_done_and_names_those_that_it_left_out) {
+  Bench bench;
+  begin(bench);
+  exchange::Settled settled{};
+  settled.left_out.push_back({bench_peer(2), exchange::LeftOutFor::silent});
+  settled.left_out.push_back({bench_peer(3), exchange::LeftOutFor::lost});  // and nobody misses it
+  bench.lifecycle.on(settled, kBenchBegin, bench.out);
+  BOOST_TEST(bench.count<base::LogEntry>() == 1U);
+  BOOST_REQUIRE(bench.lifecycle.left_out().size() == 1U);
+  BOOST_TEST((bench.lifecycle.left_out()[0].peer == bench_peer(2)));
+  BOOST_TEST((bench.lifecycle.settled() == true));
+  save(bench);
+  bench.lifecycle.end_evaluation(Evaluated{.loss = 1.0}, kBenchBegin, bench.out);
+  BOOST_REQUIRE(bench.finished());
+  BOOST_TEST((bench.finished()->reason == EndReason::done));
+  BOOST_TEST(bench.finished()->error.text.empty());
+}
+
+BOOST_AUTO_TEST_CASE(who_agreed_with_none_of_the_others_is_done_and_tells) {
+  for (const bool is_saved : {true, false}) {
+    Bench bench;
+    begin(bench);
+    BOOST_TEST(!bench.lifecycle.settled().has_value());
+    bench.lifecycle.on(exchange::Settled{.unsettled = true}, kBenchBegin, bench.out);
+    BOOST_TEST((bench.lifecycle.settled() == false));
+    bench.lifecycle.end_evaluation(Evaluated{.loss = 1.0}, kBenchBegin, bench.out);
+    save(bench, is_saved ? base::Status{} : base::fail(base::ErrorCode::data, "no space left"));
+    BOOST_REQUIRE(bench.finished());
+    BOOST_TEST((bench.finished()->reason == EndReason::done));
+    const base::ErrorCode code = bench.finished()->error.code;
+    BOOST_TEST((code == (is_saved ? base::ErrorCode::unsettled : base::ErrorCode::data)));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(an_evaluation_that_is_not_finite_ends_a_peer) {
   Config config = bench_config();
   config.evaluate_every = 8;

@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr base::Duration kLongEnough = std::chrono::hours(1);
+constexpr base::Duration kRunsOut = std::chrono::hours(1);
 
 constexpr exchange::Mode kRings[] = {exchange::Mode::allreduce, exchange::Mode::local};
 constexpr std::uint32_t kRound = 5;  ///< steps
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(who_is_done_first_does_not_end_the_ring_for_the_others) {
         config.evaluate_every = 512;
         world.add_swarm(4, config);
         for (std::size_t i = 0; i < world.size(); ++i) world.slow_down(i, i == 2 ? 50 : 1);
-        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
         for (std::size_t i = 0; i < world.size(); ++i) {
           const Finished& end = *world.peer(i).finished;
           BOOST_TEST((end.reason == EndReason::done), end.error.text);
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(who_misses_the_target_that_the_others_have_reached_does_not
           evaluated->accuracy = std::min(evaluated->accuracy, 0.89);
         };
         world.add_swarm(3, config);
-        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
         for (std::size_t i = 0; i < world.size(); ++i) {
           const Finished& end = *world.peer(i).finished;
           BOOST_TEST((end.reason == (i < missing ? EndReason::failed : EndReason::done)),
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_limit_of_steps_at_one_peer_does_not_change_where_a_target
         world.add(limited);
         world.add(config, {World::address_of(0)});
         world.add(config, {World::address_of(0)});
-        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
         for (std::size_t i = 0; i < world.size(); ++i) {
           const Finished& end = *world.peer(i).finished;
           BOOST_TEST((end.reason == EndReason::done), end.error.text);
@@ -181,9 +181,9 @@ BOOST_AUTO_TEST_CASE(who_leaves_a_ring_together_leaves_checkpoints_that_it_goes_
         config.checkpoint_every = seconds(1);
         world.add_swarm(4, config);
         world.slow_down(3, 10);
-        BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return world.status(0).steps > 50; }));
+        BOOST_REQUIRE(world.run_until(kRunsOut, [&] { return world.status(0).steps > 50; }));
         for (std::size_t i = 0; i < 4; ++i) world.give(i, Leave{});
-        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
         const base::StepNumber step = world.peer(0).saved.back().step;
         BOOST_TEST(step.value > 50U);
         BOOST_TEST((mode == exchange::Mode::allreduce || step.value % kRound == 0));
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(who_leaves_a_ring_together_leaves_checkpoints_that_it_goes_
           world.add(config, i == 0 ? std::vector<std::string>{} : join, world.peer(i).saved.back(),
                     i);
         }
-        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
         for (std::size_t i = 4; i < 8; ++i) {
           const Finished& end = *world.peer(i).finished;
           BOOST_TEST((end.reason == EndReason::done), end.error.text);
@@ -217,9 +217,9 @@ BOOST_AUTO_TEST_CASE(when_one_leaves_a_ring_all_have_saved_before_it_ends) {
       const Config config = ring_of(world, 3, mode);
       world.add_swarm(3, config);
       world.slow_down(2, 10);
-      BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return world.status(0).steps > 50; }));
+      BOOST_REQUIRE(world.run_until(kRunsOut, [&] { return world.status(0).steps > 50; }));
       world.give(1, Leave{});
-      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
       BOOST_TEST((world.peer(1).finished->reason == EndReason::left));
       for (std::size_t i = 0; i < 3; ++i) {
         BOOST_REQUIRE(world.peer(i).saved.size() == 1U);
@@ -245,9 +245,9 @@ BOOST_AUTO_TEST_CASE(peers_of_a_ring_save_at_the_same_steps) {
       world.add(config, {World::address_of(0)});
       config.checkpoint_every = std::chrono::milliseconds(70);
       world.add(config, {World::address_of(0)});
-      BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return world.status(1).steps > 20; }));
+      BOOST_REQUIRE(world.run_until(kRunsOut, [&] { return world.status(1).steps > 20; }));
       world.give(1, Checkpoint{});
-      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
       const auto steps_of = [&](std::size_t index) {
         std::vector<std::uint64_t> steps;
         for (const Resume& saved : world.peer(index).saved) steps.push_back(saved.step.value);
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_of_different_steps_are_told_apart_when_the_ring
       world.add(config, {}, {.step = base::StepNumber{10}, .samples = 160, .progress = 0.03});
       world.add(config, {World::address_of(0)},
                 {.step = base::StepNumber{15}, .samples = 240, .progress = 0.04});
-      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
       bool told = false;
       for (std::size_t i = 0; i < 2; ++i) {
         const Finished& end = *world.peer(i).finished;
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(who_lacks_the_last_checkpoint_of_a_ring_is_told_that_the_ru
       world.add(config, {}, {.step = base::StepNumber{256}, .samples = 4096, .progress = 1});
       world.add(config, {World::address_of(0)},
                 {.step = base::StepNumber{250}, .samples = 4000, .progress = 0.97});
-      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
       BOOST_TEST((world.peer(0).finished->reason == EndReason::done));
       const Finished& end = *world.peer(1).finished;
       BOOST_TEST((end.reason == EndReason::failed));
@@ -307,9 +307,9 @@ BOOST_AUTO_TEST_CASE(a_ring_that_reaches_its_target_with_the_step_at_which_one_l
       config.target_accuracy = 0.1;  // of the first evaluation
       world.add_swarm(3, config);
       const std::uint64_t last = kRound - 1;
-      BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return world.status(1).steps == last; }));
+      BOOST_REQUIRE(world.run_until(kRunsOut, [&] { return world.status(1).steps == last; }));
       world.give(1, Leave{});
-      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
       for (const std::size_t i : {0, 2}) {
         const Finished& end = *world.peer(i).finished;
         BOOST_TEST((end.reason == EndReason::done), end.error.text);
@@ -325,7 +325,7 @@ BOOST_AUTO_TEST_CASE(a_ring_whose_run_is_over_ends_at_once_when_it_is_started_ag
       const Config config = ring_of(world, 2, mode);
       const Resume over{.step = base::StepNumber{256}, .samples = 4096, .progress = 1};
       world.add(config, {}, over);
-      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
       BOOST_TEST((world.peer(0).finished->reason == EndReason::done));
     }
   }
@@ -341,13 +341,13 @@ BOOST_AUTO_TEST_CASE(a_ring_goes_on_over_new_links_when_its_links_break) {
         for (std::uint64_t steps = 1; steps < 120; steps += 1 + rng.below(10)) {
           const std::size_t one = rng.below(4);
           const auto far = [&] { return world.status(one).steps >= steps; };
-          BOOST_REQUIRE(world.run_until(kLongEnough, far));
+          BOOST_REQUIRE(world.run_until(kRunsOut, far));
           const auto links = world.peer(one).links;
           for (const auto& [link, connection] : links) {
             if (rng.below(2) == 0) world.reset(one, link);
           }
         }
-        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
         for (std::size_t i = 0; i < world.size(); ++i) {
           const Finished& end = *world.peer(i).finished;
           BOOST_TEST((end.reason == EndReason::done), end.error.text);
@@ -367,7 +367,7 @@ BOOST_AUTO_TEST_CASE(who_is_done_with_a_ring_stays_until_its_successor_has_all) 
         World world(5);
         world.add_swarm(3, ring_of(world, 3, mode));
         const auto nearly = [&] { return world.status(0).samples >= 8192 / 3 - 16; };
-        BOOST_REQUIRE(world.run_until(kLongEnough, nearly));
+        BOOST_REQUIRE(world.run_until(kRunsOut, nearly));
         // From the last step but one on, at some moment all links are gone with what is on them,
         // and no new one lives for longer than an evaluation takes.
         const auto never = [] { return false; };
@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(who_is_done_with_a_ring_stays_until_its_successor_has_all) 
           }
           (void)world.run_until(std::chrono::milliseconds(2), never);
         }
-        BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+        BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
         for (std::size_t i = 0; i < world.size(); ++i) {
           const Finished& end = *world.peer(i).finished;
           BOOST_TEST((end.reason == EndReason::done), end.error.text);
@@ -397,7 +397,7 @@ BOOST_AUTO_TEST_CASE(a_peer_of_a_ring_that_is_started_again_ends_it) {
       World world(5);
       const Config config = ring_of(world, 3, mode);
       world.add_swarm(3, config);
-      BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return world.status(0).steps > 10; }));
+      BOOST_REQUIRE(world.run_until(kRunsOut, [&] { return world.status(0).steps > 10; }));
       world.kill(1);
       world.add(config, {World::address_of(0)}, {}, 1);
       const auto ended = [&] { return world.peer(0).finished && world.peer(2).finished; };
@@ -436,15 +436,15 @@ BOOST_AUTO_TEST_CASE(who_is_one_too_many_or_missing_is_told_so_with_the_mode_s_n
       config.peers = 2;
       world.add(config);
       world.add(config, {World::address_of(0)});
-      BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return world.status(0).steps > 4; }));
+      BOOST_REQUIRE(world.run_until(kRunsOut, [&] { return world.status(0).steps > 4; }));
       const std::size_t third = world.add(config, {World::address_of(0)});
-      BOOST_REQUIRE(world.run_until(kLongEnough, [&] { return !!world.peer(third).finished; }));
+      BOOST_REQUIRE(world.run_until(kRunsOut, [&] { return !!world.peer(third).finished; }));
       const std::string refused = world.peer(third).finished->error.text;
       BOOST_TEST(
           refused.find("exchange.mode = " + name + ": its peers are fixed") != std::string::npos,
           refused);
       world.kill(0);
-      BOOST_REQUIRE(world.run_to_the_end(kLongEnough));
+      BOOST_REQUIRE(world.run_to_the_end(kRunsOut));
       const std::string alone = world.peer(1).finished->error.text;
       BOOST_TEST(
           alone.find("exchange.mode = " + name + " cannot go on without it") != std::string::npos,

@@ -26,6 +26,8 @@ Status status() {
                         .state = "open",
                         .exchange = 3,
                         .exchanges = 8,
+                        .trust = starling::exchange::Trust::doubted,
+                        .worse = 1.5,
                         .round_trip = std::chrono::milliseconds(25)});
   made.links.push_back({.link = base::LinkId{2}, .name = "third", .state = "open"});
   made.reopenings = 2;
@@ -90,6 +92,9 @@ BOOST_AUTO_TEST_CASE(figures_have_their_values) {
   BOOST_TEST(samples.at("starling_sent_bytes_total{purpose=\"keyframe\"}") == 0);
   const std::string link = "{peer=\"" + base::PeerId{}.hex() + "\",name=\"other\"}";
   BOOST_TEST(samples.at("starling_link_exchanges_total" + link) == 8);
+  BOOST_TEST(samples.at("starling_link_loss_ratio" + link) == 1.5);
+  BOOST_TEST(samples.at("starling_link_trust" + link.substr(0, link.size() - 1) +
+                        ",trust=\"doubted\"}") == 1);
   BOOST_TEST(samples.at("starling_link_round_trip_seconds" + link) == 0.025);
   BOOST_TEST(samples.at("starling_link_sent_bytes_total" + link) == 60);
 }

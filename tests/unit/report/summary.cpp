@@ -28,6 +28,8 @@ PeerSummary peer(const std::string& name, double accuracy) {
           .bytes_received = {.total = 7, .delta = 7},
           .exchanges = 50,
           .drift = 0.004,
+          .settled = true,
+          .left_out = {{.name = "late", .id = std::string(64, 'c'), .why = "it stays apart"}},
           .rss_max_bytes = 100'000'000,
           .seconds_to_first_step = 0.3,
           .history = {
@@ -51,6 +53,8 @@ BOOST_AUTO_TEST_CASE(a_peer_summary_has_every_key_that_others_rely_on) {
     BOOST_TEST(json.at("bytes_sent").contains(purpose), purpose << " is missing");
   }
   BOOST_TEST(json.at("accuracy") == 0.875);
+  BOOST_TEST(json.at("settled") == true);
+  BOOST_TEST(json.at("left_out").at(0).at("why") == "it stays apart");
   BOOST_TEST(json.at("history").at(1).at("bytes_sent") == 6);
 }
 
@@ -101,6 +105,21 @@ BOOST_AUTO_TEST_CASE(an_accuracy_that_is_not_there_is_null_in_the_history_too) {
   BOOST_TEST(json.at("history").at(1).at("accuracy").is_null());
   BOOST_TEST((peer_summary_from_json(to_json(one)).value() == one));
   BOOST_TEST(!summarize("run", {one, one}).swarm.history.at(1).accuracy.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_swarm_has_settled_if_all_have_and_names_each_that_is_left_out_once) {
+  PeerSummary one = peer("one", 0.5);
+  PeerSummary two = peer("two", 0.5);
+  BOOST_TEST((summarize("run", {one, two}).swarm.settled == true));
+  BOOST_TEST(summarize("run", {one, two}).swarm.left_out.size() == 1U);
+  two.settled = false;
+  two.left_out.push_back({.name = "gone", .id = std::string(64, 'd'), .why = "its link was lost"});
+  BOOST_TEST((summarize("run", {one, two}).swarm.settled == false));
+  BOOST_TEST(summarize("run", {one, two}).swarm.left_out.size() == 2U);
+  one.settled.reset();
+  one.left_out.clear();
+  BOOST_TEST((peer_summary_from_json(to_json(one)).value() == one));
+  BOOST_TEST(!summarize("run", {one}).swarm.settled.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_swarm_has_totals_of_what_adds_up_and_means_of_the_rest) {

@@ -239,6 +239,18 @@ BOOST_AUTO_TEST_CASE(measures_steps_of_peers_that_nothing_holds_up) {
   check(measured[Measure::throughput_min], 120.0 / (8 * 10 * 6.5));
 }
 
+BOOST_AUTO_TEST_CASE(measures_how_far_apart_peers_end_that_are_done) {
+  Log none(timeline("leave", "[1]", 10), 4);
+  none.event(10, 0);
+  none.end(11, 1, 0);
+  Log log = none;
+  log.end(20, 0, 0);
+  log.end(22.5, 2, 0);
+  log.end(30, 3, 1);
+  check(none.measured(60)[Measure::ends_within_s], std::nullopt);
+  check(log.measured(60)[Measure::ends_within_s], 2.5);
+}
+
 BOOST_AUTO_TEST_CASE(measures_membership_once_tables_are_filled) {
   Log log("", 1);
   for (int i = 0; i < 50; ++i) {

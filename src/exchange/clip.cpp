@@ -1,0 +1,130 @@
+#include "exchange/clip.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "base/bfloat16.hpp"
+
+namespace starling::exchange {
+namespace {
+
+constexpr double kRadiusMax = 1e30;
+constexpr double kGrowth = 2;
+constexpr double kFewMultiple = 4;     // of few links, where nobody says what is usual
+constexpr double kMovedMultiple = 8;   // of what is trained between two exchanges
+constexpr double kRounding = 0x1p-50;  // of a sum, by its terms: more than double's own
+constexpr double kVague = 1e-4;        // relative error of a square that is not good enough
+
+}  // namespace
+
+const char* to_string(Trust trust) noexcept {
+  switch (trust) {
+    case Trust::unknown:
+      return "unknown";
+    case Trust::vouched:
+      return "vouched";
+    case Trust::doubted:
+      return "doubted";
+    case Trust::none:
+      break;
+  }
+  return "none";
+}
+
+double clip_multiple(Trust trust) noexcept {
+  switch (trust) {
+    case Trust::unknown:
+      return 1.5;
+    case Trust::vouched:
+      return 4.0;
+    case Trust::doubted:
+      return 1.0;
+    case Trust::none:
+      break;
+  }
+  return 0.0;
+}
+
+void Apart::add(const Touched& own, const Touched& their) {
+  double growth = 0;
+  double terms = square_;
+  std::size_t i = 0;
+  std::size_t j = 0;
+  const auto& own_at = own.delta.indices;
+  const auto& their_at = their.delta.indices;
+  while (i < own_at.size() || j < their_at.size()) {
+    const bool has_own = i < own_at.size() && (j == their_at.size() || own_at[i] <= their_at[j]);
+    const bool has_their = j < their_at.size() && (i == own_at.size() || their_at[j] <= own_at[i]);
+    const double mine = has_own ? own.mine[i] : their.mine[j];
+    const double theirs = has_own ? own.theirs[i] : their.theirs[j];
+    const double own_step = has_own ? own.delta.values[i++] : 0.0;
+    const double their_step = has_their ? their.delta.values[j++] : 0.0;
+    const double before = theirs - mine;
+    const double after = (theirs + their_step) - (mine + own_step);
+    growth += after * after - before * before;
+    terms += after * after + before * before;
+  }
+  square_ = std::max(square_ + growth, 0.0);
+  rounding_ += kRounding * terms;
+}
+
+void Apart::shrink(double left) noexcept {
+  square_ *= left * left;
+  rounding_ *= left * left;
+}
+
+double Apart::distance() const noexcept { return std::sqrt(square_); }
+
+bool Apart::is_vague() const noexcept { return kVague * square_ < rounding_; }
+
+double square_between(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double apart = double{b[i]} - double{a[i]};
+    sum += apart * apart;
+  }
+  return sum;
+}
+
+double clip(double distance, const delta::EndParts& parts, float own_radius, float their_radius) {
+  const auto bounded = [distance](float part, float radius) {
+    const double pull = part * distance;
+    return pull > radius ? radius / pull : 1.0;
+  };
+  return std::min(bounded(parts.own, own_radius), bounded(parts.their, their_radius));
+}
+
+double norm_of(std::span<const float> values) {
+  double sum = 0;
+  for (const float value : values) sum += double{value} * double{value};
+  return std::sqrt(sum);
+}
+
+Reach grown(const Reach& before, const Reach& now) {
+  const auto grow = [&now](double was, double is) {
+    return std::min(is, kGrowth * std::max(was, now.moved));
+  };
+  return {.pulled = grow(before.pulled, now.pulled),
+          .moved = now.moved,
+          .told = grow(before.told, now.told)};
+}
+
+float clip_radius(std::vector<Reach> all, const Reach& own, double multiple) {
+  const bool are_few = all.size() < kClipLinksMin;
+  const std::size_t which = are_few ? all.size() - 1 : (all.size() - 1) / 2;
+  const auto usual = [&](double Reach::*of) {
+    const auto at = all.begin() + static_cast<std::ptrdiff_t>(which);
+    std::ranges::nth_element(all, at, {}, of);
+    return (*at).*of;
+  };
+  const double pulled = std::max(usual(&Reach::pulled), own.moved);
+  const double moved = std::max(usual(&Reach::told), own.moved);
+  const double wide = are_few ? std::max(multiple, kFewMultiple) : multiple;
+  // Where nobody moves, as after the last step, replicas may still be apart.
+  const double most = moved > 0 ? kMovedMultiple * moved : kRadiusMax;
+  const double radius = std::min({wide * pulled, most, kRadiusMax});
+  return base::widen(base::narrow_to_even(static_cast<float>(radius)));
+}
+
+}  // namespace starling::exchange

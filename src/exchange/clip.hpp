@@ -1,0 +1,96 @@
+// The clip: how far an exchange may move its ends. A peer bounds the step of each link by a
+// multiple of what is usual on its links, so a neighbour that is far away, for whatever reason,
+// pulls no harder than others do. After ClippedGossip (L. He, S. P. Karimireddy, M. Jaggi,
+// "Byzantine-Robust Decentralized Learning via ClippedGossip", arXiv:2202.01545).
+//
+// In an exchange, with D = |theirs - mine| once both mirrors have their deltas,
+//   s = min(1, radius / (part D)) over both ends
+// where an end's part is min(1, p of the other / p of its own), as in the step. A radius is told in
+// the delta's frame. D needs no frame: both ends compute it from the deltas and the mirrors, which
+// have the same bits at both, by the same operations in the same order.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "delta/elements.hpp"
+#include "delta/end_parts.hpp"
+
+namespace starling::exchange {
+
+/// How far this peer trusts a neighbour's replica.
+enum class Trust : std::uint8_t {
+  unknown,
+  vouched,  ///< it does well on this peer's data
+  doubted,  ///< it does not
+  none,     ///< it moves this peer no more
+};
+
+[[nodiscard]] const char* to_string(Trust trust) noexcept;
+
+/// Of what is usual, by how much a neighbour may move this peer.
+[[nodiscard]] double clip_multiple(Trust trust) noexcept;
+
+/// Links with a known distance that it takes to say what is usual.
+inline constexpr std::size_t kClipLinksMin = 3;
+
+inline constexpr float kNoRadius = std::numeric_limits<float>::infinity();
+
+/// A delta, with the values of both mirrors at its elements before it.
+struct Touched {
+  delta::Elements delta{};
+  std::vector<float> mine{};
+  std::vector<float> theirs{};
+};
+
+/// |theirs - mine|^2 of a link's mirrors, kept up to date by what deltas touch. The other end has
+/// the same bits.
+class Apart {
+ public:
+  Apart() = default;
+  explicit Apart(double square) : square_(square) {}
+
+  /// `own` is added to mine, and `their` to theirs.
+  void add(const Touched& own, const Touched& their);
+  /// A step leaves this part of the difference.
+  void shrink(double left) noexcept;
+
+  [[nodiscard]] double distance() const noexcept;
+  /// So much was added and taken away again that little of it is known: to be measured anew.
+  [[nodiscard]] bool is_vague() const noexcept;
+
+ private:
+  double square_ = 0;
+  double rounding_ = 0;  ///< a bound of the error of square_
+};
+
+/// |b - a|^2, with the same bits as |a - b|^2.
+[[nodiscard]] double square_between(std::span<const float> a, std::span<const float> b);
+
+/// s, at most 1. `distance`: D above. The other end gets the same bits. Radii: 0 or more.
+[[nodiscard]] double clip(double distance, const delta::EndParts& parts, float own_radius,
+                          float their_radius);
+
+[[nodiscard]] double norm_of(std::span<const float> values);
+
+/// What an exchange of a link was like for one end, if it had not been late.
+struct Reach {
+  double pulled = 0;  ///< part D: what the step would have moved this end by, were w and s 1
+  double moved = 0;   ///< |own delta|
+  double told = 0;    ///< |their delta|
+};
+
+/// What is to be remembered of an exchange that was like `now`, after one like `before`: what the
+/// other end does counts at most twice as much from one to the next.
+[[nodiscard]] Reach grown(const Reach& before, const Reach& now);
+
+/// By how much an exchange of the link with `own` may move this end, where `all` are those of its
+/// open links, this one among them: a multiple of the lower median of what they pulled by, or of
+/// what this end moved by itself, if that is more; of few links, of the largest. It does not grow
+/// without bound where links pull each other on: in the end, what peers move by is what they train.
+/// As a bfloat16, as it is sent.
+[[nodiscard]] float clip_radius(std::vector<Reach> all, const Reach& own, double multiple);
+
+}  // namespace starling::exchange

@@ -1,0 +1,128 @@
+#include "peer/audits.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace starling::peer {
+
+using exchange::Trust;
+
+namespace {
+
+constexpr double kTriesAStep = 3;  // forward and backward, in forward passes
+/// How far ahead of its time the first audit is.
+constexpr double kEarly = 0.8;
+/// How far ahead of its time the next audit is, while a neighbour is in doubt.
+constexpr double kAhead = 2;
+
+/// Losses below it are good enough to be alike, in nats.
+constexpr double kLossFloor = 0.05;
+/// As logarithms of a ratio of losses: one audit counts no more than that, either way.
+constexpr double kLeast = -1.0;
+constexpr double kMost = 1.5;
+constexpr double kAbsurd = 3.0;
+/// Far worse: 1.4 times the loss. Alike: up to about half of that.
+constexpr double kFarWorse = 0.336;
+constexpr double kAlike = kFarWorse / 2;
+/// It gets better where no more than this is left from audit to audit.
+constexpr double kBetter = 0.8;
+
+constexpr int kStrikesDoubted = 1;
+constexpr int kStrikesNone = 3;
+constexpr int kStrikesEnd = 5;
+constexpr int kBehindHeals = 2;
+
+double far_behind(double own, double their) {
+  const double ratio = std::log((their + kLossFloor) / (own + kLossFloor));
+  return std::isfinite(ratio) ? std::clamp(ratio, kLeast, kAbsurd) : kAbsurd;
+}
+
+// The further off, the fewer audits it takes.
+int strikes_of(double worse) {
+  if (worse >= kAbsurd) return kStrikesNone;
+  return worse >= kMost ? 2 : 1;
+}
+
+double rounds_cost(std::size_t neighbours) {
+  return static_cast<double>(kAuditSamples) * static_cast<double>(neighbours + 1);
+}
+
+}  // namespace
+
+void Audits::trained(std::uint32_t samples) noexcept {
+  credit_ += kAuditShare * kTriesAStep * static_cast<double>(samples);
+}
+
+bool Audits::is_due(std::size_t neighbours) const noexcept {
+  if (neighbours == 0) return false;
+  const bool doubts =
+      std::ranges::any_of(records_, [](const auto& entry) { return entry.second.strikes > 0; });
+  const double cost = rounds_cost(neighbours);
+  const double ahead = (doubts || behind_ > 0 ? kAhead : 0.0) + (began_ ? 0.0 : kEarly);
+  return credit_ + ahead * cost >= cost;
+}
+
+// How much worse than the own one a replica usually is.
+double Audits::usual(std::span<const double> worse) const {
+  std::vector<double> sorted(worse.begin(), worse.end());
+  std::ranges::sort(sorted);
+  if (behind_ > 0) return sorted.front();
+  if (interchangeable_) return 0.0;
+  return std::max(0.0, sorted[(sorted.size() - 1) / 2]);
+}
+
+void Audits::look_at_itself(std::span<const double> worse) {
+  const double best = *std::ranges::min_element(worse);
+  if (best < -kFarWorse) {
+    behind_ += best > -2 * kFarWorse ? 1 : kBehindHeals;
+  } else if (best > -kAlike) {
+    behind_ = 0;
+  }
+  if (behind_ >= kBehindHeals) heals_ = true;
+  if (behind_ == 0) heals_ = false;
+}
+
+bool Audits::are_alike(double own, double other) noexcept {
+  return far_behind(own, other) < kAlike;
+}
+
+exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
+  credit_ -= rounds_cost(tried.size());
+  credit_ = std::max(credit_, -kAhead * rounds_cost(tried.size()));
+  began_ = true;
+  exchange::Audited audited;
+  if (tried.empty()) return audited;
+  std::erase_if(records_, [tried](const auto& entry) {
+    return std::ranges::find(tried, entry.first, &Tried::peer) == tried.end();
+  });
+  std::vector<double> worse;
+  for (const Tried& one : tried) worse.push_back(far_behind(own, one.loss));
+  look_at_itself(worse);
+  audited.heals = heals_;
+  const double usual = this->usual(worse);
+  for (std::size_t i = 0; i < tried.size(); ++i) {
+    const auto [at, is_new] = records_.try_emplace(tried[i].peer);
+    Record& record = at->second;
+    const double now = worse[i] - usual;
+    const double before = is_new ? kMost : record.worse;
+    const double counted = std::min(now, kMost);
+    record.worse = is_new ? counted : (record.worse + counted) / 2;
+    if (record.worse > kFarWorse && counted > kAlike) {
+      // A newcomer that comes closer is not turned away.
+      if (is_new || now >= kMost || now > kBetter * before) record.strikes += strikes_of(now);
+    } else if (record.worse < kAlike) {
+      record.strikes = 0;
+      record.trust = Trust::vouched;
+    }
+    if (record.strikes >= kStrikesDoubted) record.trust = Trust::doubted;
+    if (record.strikes >= kStrikesNone) record.trust = Trust::none;
+    audited.findings.push_back({.peer = tried[i].peer,
+                                .trust = record.trust,
+                                .worse = std::exp(record.worse),
+                                .ends = record.strikes >= kStrikesEnd});
+  }
+  return audited;
+}
+
+}  // namespace starling::peer

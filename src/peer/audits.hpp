@@ -1,0 +1,69 @@
+// Audits: a peer has each neighbour's whole replica, the mirror, and tries it on samples of its
+// own. Where a neighbour's replica does much worse than this peer's, again and again, its pull on
+// this peer is narrowed, then ends, and then the link does. Where this peer's own replica is much
+// worse than the best of its neighbours', this peer heals: it counts nothing in averages, so that
+// it goes to them and they do not come to it.
+//
+// Two replicas are compared by the loss on the same few samples, before they are trained on. Where
+// the peers train on different kinds of samples, all neighbours do worse on this peer's own: then a
+// neighbour is compared with the others, too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+
+#include "base/peer_id.hpp"
+#include "exchange/jobs.hpp"
+
+namespace starling::peer {
+
+/// Samples on which replicas are tried at once.
+inline constexpr std::uint32_t kAuditSamples = 16;
+/// Samples on which a replica is tried before it is taken.
+inline constexpr std::uint32_t kJudgeSamples = 128;
+/// Part of the time for training that audits may take, where a step on a sample takes as long as
+/// trying three.
+inline constexpr double kAuditShare = 0.025;
+
+/// A neighbour's replica as it was tried: its mean loss, in nats.
+struct Tried {
+  base::PeerId peer;
+  double loss = 0;
+};
+
+class Audits {
+ public:
+  /// `interchangeable`: all peers train on the same kind of samples.
+  explicit Audits(bool interchangeable) : interchangeable_(interchangeable) {}
+
+  /// So many samples were trained on.
+  void trained(std::uint32_t samples) noexcept;
+  /// Whether there is time to try the replicas of so many neighbours, and the own one.
+  [[nodiscard]] bool is_due(std::size_t neighbours) const noexcept;
+  /// A replica with the loss `other` is not clearly worse than one with `own`.
+  [[nodiscard]] static bool are_alike(double own, double other) noexcept;
+  /// Judges all neighbours that were tried, on the same samples as the own replica with the loss
+  /// `own`. Others are forgotten.
+  [[nodiscard]] exchange::Audited judge(double own, std::span<const Tried> tried);
+
+ private:
+  struct Record {
+    double worse = 0;  ///< moving mean of how much worse it is than the own replica
+    int strikes = 0;   ///< audits in a row in which it was far worse
+    exchange::Trust trust = exchange::Trust::unknown;
+  };
+
+  [[nodiscard]] double usual(std::span<const double> worse) const;
+  void look_at_itself(std::span<const double> worse);
+
+  bool interchangeable_;
+  double credit_ = 0;  ///< samples that may be tried
+  bool began_ = false;
+  int behind_ = 0;  ///< audits in a row in which a neighbour was far better; very far counts twice
+  bool heals_ = false;
+  std::map<base::PeerId, Record> records_;
+};
+
+}  // namespace starling::peer

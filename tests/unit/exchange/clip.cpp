@@ -1,0 +1,143 @@
+#include "exchange/clip.hpp"
+
+#include <cmath>
+
+#include "exchange/weight.hpp"
+#include "replica_pair.hpp"
+
+using namespace starling;
+using namespace starling::exchange;
+using namespace starling::exchange::test;
+using base::Bytes;
+using base::Rng;
+
+namespace {
+
+constexpr delta::EndParts kEqual{};
+
+/// Of links that tell as much as they pull.
+std::vector<Reach> pulls(std::initializer_list<double> far) {
+  std::vector<Reach> all;
+  for (const double pulled : far) all.push_back({.pulled = pulled, .moved = 0, .told = pulled});
+  return all;
+}
+
+std::vector<float> values_of(const Replica& replica, const base::PeerId& other, MirrorOf which) {
+  const auto values = replica.mirror(other, which);
+  return {values.begin(), values.end()};
+}
+
+double true_distance(const Replica& replica, const base::PeerId& other) {
+  return std::sqrt(square_between(replica.mirror(other, MirrorOf::mine),
+                                  replica.mirror(other, MirrorOf::theirs)));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(clip)
+
+BOOST_AUTO_TEST_CASE(a_step_within_both_radii_is_not_clipped) {
+  BOOST_TEST(exchange::clip(2.0, kEqual, 2.0F, 3.0F) == 1.0);
+  BOOST_TEST(exchange::clip(2.0, kEqual, kNoRadius, kNoRadius) == 1.0);
+  BOOST_TEST(exchange::clip(0.0, kEqual, 0.0F, 0.0F) == 1.0);
+}
+
+BOOST_AUTO_TEST_CASE(the_smaller_radius_bounds_the_step) {
+  BOOST_TEST(exchange::clip(8.0, kEqual, 4.0F, 2.0F) == 0.25);
+  BOOST_TEST(exchange::clip(8.0, kEqual, 2.0F, 4.0F) == 0.25);
+  BOOST_TEST(exchange::clip(8.0, kEqual, 0.0F, 4.0F) == 0.0);
+}
+
+BOOST_AUTO_TEST_CASE(a_radius_bounds_what_moves_its_own_end) {
+  // The heavy end moves by a quarter of the way that the light one does.
+  const delta::EndParts heavy = end_parts(2, 0);
+  BOOST_TEST(exchange::clip(8.0, heavy, 1.0F, kNoRadius) == 0.5);
+  BOOST_TEST(exchange::clip(8.0, end_parts(0, 2), kNoRadius, 1.0F) == 0.5);
+}
+
+BOOST_AUTO_TEST_CASE(a_radius_is_a_multiple_of_the_lower_median) {
+  BOOST_TEST(clip_radius(pulls({4.0, 1.0, 2.0, 100.0}), {.moved = 0.5}, 2.0) == 4.0F);
+  BOOST_TEST(clip_radius(pulls({4.0, 1.0, 100.0}), {.moved = 0.5}, 2.0) == 8.0F);
+}
+
+BOOST_AUTO_TEST_CASE(a_radius_is_no_smaller_than_what_the_own_replica_moved_by) {
+  // Copycats tell an end what it has told them: nothing is far from it.
+  BOOST_TEST(clip_radius(pulls({0.0, 0.0, 2.0, 2.0}), {.moved = 1.0}, 2.0) == 2.0F);
+}
+
+BOOST_AUTO_TEST_CASE(few_links_may_pull_some_times_as_far_as_they_did) {
+  BOOST_TEST(clip_radius(pulls({2.0, 1.0}), {.moved = 1.0}, 2.0) == 8.0F);
+}
+
+BOOST_AUTO_TEST_CASE(
+    what_the_other_end_does_counts_at_most_twice_as_much_from_one_exchange_to_the_next) {
+  const Reach huge{.pulled = 1e30, .moved = 1.0, .told = 1e30};
+  const Reach first = grown({}, huge);
+  BOOST_TEST(first.pulled == 2.0);
+  BOOST_TEST(first.told == 2.0);
+  BOOST_TEST(grown(first, huge).pulled == 4.0);
+  BOOST_TEST(grown(first, {.pulled = 3.0, .moved = 1.0, .told = 0.5}).pulled == 3.0);
+}
+
+BOOST_AUTO_TEST_CASE(links_that_pull_each_other_on_do_not_widen_the_radius_for_ever) {
+  std::vector<Reach> far = pulls({1e9, 1e9, 1e9});
+  for (Reach& reach : far) reach.told = 2.0;
+  BOOST_TEST(clip_radius(far, {.moved = 1.0}, 2.0) == 16.0F);
+}
+
+BOOST_AUTO_TEST_CASE(both_ends_know_how_far_their_mirrors_are_apart) {
+  constexpr std::uint64_t kSeed = 301;
+  Rng rng(kSeed);
+  constexpr std::size_t kN = 3000;
+  const auto initial = noises(kN, rng);
+  Replica a(initial, 0.5F);
+  Replica b(initial, 0.5F);
+  BOOST_REQUIRE(a.open_fresh(peer(2)));
+  BOOST_REQUIRE(b.open_fresh(peer(1)));
+  for (int t = 0; t < 60; ++t) {
+    train(a, rng, 0.05F);
+    train(b, rng, t == 20 ? 10.0F : 0.02F);  // once far away
+    Bytes qa;
+    Bytes qb;
+    encode(a, peer(2), {.density = 0.1}, qa);
+    encode(b, peer(1), {.density = 0.1}, qb);
+    const auto mine = with_delta(values_of(a, peer(2), MirrorOf::mine), qa);
+    const auto theirs = with_delta(values_of(a, peer(2), MirrorOf::theirs), qb);
+    const double distance = std::sqrt(square_between(mine, theirs));
+    const float radius = t % 3 == 0 ? static_cast<float>(distance / 2) : kNoRadius;
+    const delta::EndParts parts = end_parts(static_cast<std::int8_t>(rng.below(3)), 1);
+    const delta::EndParts swapped{.own = parts.their,
+                                  .their = parts.own,
+                                  .own_share = parts.their_share,
+                                  .their_share = parts.own_share};
+    commit(
+        a,
+        {.peer = peer(2), .own = qa, .their = qb, .w = 0.5F, .parts = parts, .own_radius = radius});
+    commit(b, {.peer = peer(1),
+               .own = qb,
+               .their = qa,
+               .w = 0.5F,
+               .parts = swapped,
+               .their_radius = radius});
+    BOOST_TEST_CONTEXT("seed " << kSeed << ", t " << t) {
+      BOOST_REQUIRE(mirrors_equal(a, peer(1), b, peer(2)));
+      // The step was clipped by the distance that there was.
+      const double s = exchange::clip(distance, parts, radius, kNoRadius);
+      const double left = 1 - 0.5 * s * (double{parts.own} + double{parts.their});
+      BOOST_REQUIRE_SMALL(true_distance(a, peer(2)) - left * distance, 1e-3 * distance + 1e-4);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_distance_is_measured_anew_after_it_was_much_larger) {
+  Touched far{.delta = {{0}, {1e12F}}, .mine = {0.0F}, .theirs = {0.0F}};
+  Touched back{.delta = {{0}, {-1e12F}}, .mine = {1e12F}, .theirs = {0.0F}};
+  Apart apart(1.0);
+  BOOST_TEST(!apart.is_vague());
+  apart.add(far, {});
+  BOOST_TEST(!apart.is_vague());
+  apart.add(back, {});
+  BOOST_TEST(apart.is_vague());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

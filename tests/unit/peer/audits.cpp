@@ -1,0 +1,142 @@
+#include "peer/audits.hpp"
+
+#include <limits>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace starling;
+using exchange::Trust;
+using peer::Audits;
+using peer::Tried;
+
+namespace {
+
+base::PeerId neighbour(std::uint8_t number) {
+  base::PeerId id;
+  id.bytes[0] = number;
+  return id;
+}
+
+/// Neighbours 0, 1, ... with these losses.
+exchange::Audited judge(Audits& audits, double own, std::initializer_list<double> losses) {
+  std::vector<Tried> tried;
+  for (const double loss : losses) {
+    tried.push_back({neighbour(static_cast<std::uint8_t>(tried.size())), loss});
+  }
+  return audits.judge(own, tried);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(audits)
+
+BOOST_AUTO_TEST_CASE(a_replica_that_does_about_as_well_is_vouched_for) {
+  Audits audits(true);
+  const auto audited = judge(audits, 1.0, {1.1, 0.9});
+  BOOST_TEST_REQUIRE(audited.findings.size() == 2);
+  for (const auto& finding : audited.findings) {
+    BOOST_TEST((finding.trust == Trust::vouched));
+    BOOST_TEST(!finding.ends);
+  }
+  BOOST_TEST(!audited.heals);
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_stays_far_worse_loses_its_pull_and_then_its_link) {
+  Audits audits(true);
+  auto audited = judge(audits, 1.0, {2.0, 1.0});
+  BOOST_TEST((audited.findings[0].trust == Trust::doubted));
+  for (int i = 0; i < 2; ++i) audited = judge(audits, 1.0, {2.0, 1.0});
+  BOOST_TEST((audited.findings[0].trust == Trust::none));
+  BOOST_TEST(!audited.findings[0].ends);
+  for (int i = 0; i < 2; ++i) audited = judge(audits, 1.0, {2.0, 1.0});
+  BOOST_TEST(audited.findings[0].ends);
+  BOOST_TEST(!audited.findings[1].ends);
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_gets_better_is_not_turned_away) {
+  Audits audits(true);
+  double their = 3.0;
+  for (int i = 0; i < 10; ++i) {
+    BOOST_TEST(!judge(audits, 1.0, {their, 1.0}).findings[0].ends);
+    their = 1.0 + (their - 1.0) * 0.7;
+  }
+  BOOST_TEST((judge(audits, 1.0, {their, 1.0}).findings[0].trust == Trust::vouched));
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_is_absurd_loses_its_pull_at_once) {
+  Audits audits(true);
+  const auto audited = judge(audits, 1.0, {1e9, 1.0});
+  BOOST_TEST((audited.findings[0].trust == Trust::none));
+  BOOST_TEST(!audited.findings[0].ends);
+  BOOST_TEST(judge(audits, 1.0, {1e9, 1.0}).findings[0].ends);
+}
+
+BOOST_AUTO_TEST_CASE(one_bad_audit_is_forgiven) {
+  Audits audits(true);
+  static_cast<void>(judge(audits, 1.0, {1.0}));
+  static_cast<void>(judge(audits, 1.0, {2.5}));
+  auto audited = judge(audits, 1.0, {1.0});
+  audited = judge(audits, 1.0, {1.0});
+  BOOST_TEST((audited.findings[0].trust == Trust::vouched));
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_that_is_not_a_number_is_the_worst) {
+  Audits audits(true);
+  const auto audited = judge(audits, 1.0, {std::numeric_limits<double>::quiet_NaN()});
+  BOOST_TEST((audited.findings[0].trust == Trust::none));
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_is_far_behind_its_neighbours_heals_until_it_is_not) {
+  Audits audits(true);
+  BOOST_TEST(!judge(audits, 1.6, {1.0, 1.1}).heals);
+  BOOST_TEST(judge(audits, 1.6, {1.0, 1.1}).heals);
+  BOOST_TEST(judge(audits, 1.3, {1.0, 1.1}).heals);
+  BOOST_TEST(!judge(audits, 1.1, {1.0, 1.1}).heals);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_is_very_far_behind_heals_at_once) {
+  Audits audits(true);
+  BOOST_TEST(judge(audits, 3.0, {1.0, 1.1}).heals);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_is_far_behind_doubts_those_that_are_as_bad_as_itself) {
+  Audits audits(true);
+  const auto audited = judge(audits, 3.0, {1.0, 3.0, 3.1});
+  BOOST_TEST((audited.findings[0].trust == Trust::vouched));
+  BOOST_TEST((audited.findings[1].trust == Trust::doubted));
+  BOOST_TEST((audited.findings[2].trust == Trust::doubted));
+}
+
+BOOST_AUTO_TEST_CASE(where_samples_differ_between_peers_a_neighbour_is_compared_with_the_others) {
+  Audits audits(false);
+  auto audited = judge(audits, 0.5, {1.0, 1.1, 0.9, 1.0});
+  audited = judge(audits, 0.5, {1.0, 1.1, 0.9, 4.0});
+  audited = judge(audits, 0.5, {1.0, 1.1, 0.9, 4.0});
+  for (int i = 0; i < 3; ++i) BOOST_TEST((audited.findings[i].trust == Trust::vouched));
+  BOOST_TEST((audited.findings[3].trust != Trust::vouched));
+}
+
+BOOST_AUTO_TEST_CASE(small_losses_are_alike) {
+  Audits audits(true);
+  const auto audited = judge(audits, 0.002, {0.004});
+  BOOST_TEST((audited.findings[0].trust == Trust::vouched));
+}
+
+BOOST_AUTO_TEST_CASE(audits_keep_to_their_share_of_the_time) {
+  Audits audits(true);
+  constexpr std::uint32_t kBatch = 64;
+  constexpr std::uint32_t kSteps = 10'000;
+  double tried = 0;
+  for (std::uint32_t step = 0; step < kSteps; ++step) {
+    if (audits.is_due(2)) {
+      static_cast<void>(judge(audits, 1.0, {1.0, 4.0}));  // one is in doubt, and stays
+      tried += 3 * peer::kAuditSamples;
+    }
+    audits.trained(kBatch);
+  }
+  const double trained = 3.0 * kBatch * kSteps;
+  BOOST_TEST(tried / trained < 1.01 * peer::kAuditShare);
+  BOOST_TEST(tried / trained > 0.9 * peer::kAuditShare);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
