@@ -11,8 +11,10 @@ namespace {
 
 constexpr double kRadiusMax = 1e30;
 constexpr double kGrowth = 2;
-constexpr double kFewMultiple = 4;     // of few links, where nobody says what is usual
-constexpr double kMovedMultiple = 8;   // of what is trained between two exchanges
+constexpr double kMovedMultiple = 2.5;  // of what is trained between two exchanges
+// Both, of few links, where nobody says what is usual.
+constexpr double kFewMultiple = 4;
+constexpr double kFewMovedMultiple = 8;
 constexpr double kRounding = 0x1p-50;  // of a sum, by its terms: more than double's own
 constexpr double kVague = 1e-4;        // relative error of a square that is not good enough
 
@@ -35,11 +37,11 @@ const char* to_string(Trust trust) noexcept {
 double clip_multiple(Trust trust) noexcept {
   switch (trust) {
     case Trust::unknown:
-      return 1.5;
-    case Trust::vouched:
-      return 4.0;
-    case Trust::doubted:
       return 1.0;
+    case Trust::vouched:
+      return 1.5;
+    case Trust::doubted:
+      return 0.5;
     case Trust::none:
       break;
   }
@@ -90,7 +92,8 @@ double square_between(std::span<const float> a, std::span<const float> b) {
 double clip(double distance, const delta::EndParts& parts, float own_radius, float their_radius) {
   const auto bounded = [distance](float part, float radius) {
     const double pull = part * distance;
-    return pull > radius ? radius / pull : 1.0;
+    const double inside = pull > radius ? radius / pull : 1.0;
+    return inside * inside;
   };
   return std::min(bounded(parts.own, own_radius), bounded(parts.their, their_radius));
 }
@@ -122,7 +125,8 @@ float clip_radius(std::vector<Reach> all, const Reach& own, double multiple) {
   const double moved = std::max(usual(&Reach::told), own.moved);
   const double wide = are_few ? std::max(multiple, kFewMultiple) : multiple;
   // Where nobody moves, as after the last step, replicas may still be apart.
-  const double most = moved > 0 ? kMovedMultiple * moved : kRadiusMax;
+  const double most =
+      moved > 0 ? (are_few ? kFewMovedMultiple : kMovedMultiple) * moved : kRadiusMax;
   const double radius = std::min({wide * pulled, most, kRadiusMax});
   return base::widen(base::narrow_to_even(static_cast<float>(radius)));
 }

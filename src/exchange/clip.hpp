@@ -1,10 +1,13 @@
 // The clip: how far an exchange may move its ends. A peer bounds the step of each link by a
 // multiple of what is usual on its links, so a neighbour that is far away, for whatever reason,
-// pulls no harder than others do. After ClippedGossip (L. He, S. P. Karimireddy, M. Jaggi,
-// "Byzantine-Robust Decentralized Learning via ClippedGossip", arXiv:2202.01545).
+// pulls no harder than others do, and the less the farther it is. After ClippedGossip (L. He, S. P.
+// Karimireddy, M. Jaggi, "Byzantine-Robust Decentralized Learning via ClippedGossip",
+// arXiv:2202.01545), which clips to the radius; a pull that falls with the distance is that of
+// redescending estimators (F. R. Hampel, "The Influence Curve and Its Role in Robust Estimation",
+// 1974).
 //
 // In an exchange, with D = |theirs - mine| once both mirrors have their deltas,
-//   s = min(1, radius / (part D)) over both ends
+//   s = min(1, radius / (part D))^2 over both ends
 // where an end's part is min(1, p of the other / p of its own), as in the step. A radius is told in
 // the delta's frame. D needs no frame: both ends compute it from the deltas and the mirrors, which
 // have the same bits at both, by the same operations in the same order.
@@ -15,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "base/peer_id.hpp"
 #include "delta/elements.hpp"
 #include "delta/end_parts.hpp"
 
@@ -80,6 +84,12 @@ struct Reach {
   double pulled = 0;  ///< part D: what the step would have moved this end by, were w and s 1
   double moved = 0;   ///< |own delta|
   double told = 0;    ///< |their delta|
+};
+
+/// A neighbour whose replica moves this one.
+struct Pulling {
+  base::PeerId peer;
+  double pulled = 0;  ///< as in Reach
 };
 
 /// What is to be remembered of an exchange that was like `now`, after one like `before`: what the

@@ -168,6 +168,7 @@ base::Status Replica::open_adopted(const PeerId& peer, base::ByteView their_keyf
   if (!values) return fail(std::move(values.error()));
   auto buffers = buffers_.read(their_buffers);
   if (!buffers) return fail(std::move(buffers.error()));
+  if (auto status = judge_adopted(*values, *buffers); !status) return status;
   if (auto status = add_link(peer, *values, *values, *buffers); !status) {
     return noted(std::move(status));
   }
@@ -233,17 +234,15 @@ base::Status Replica::stage(const CommitJob& job) {
 
 // The step, clipped, and how far apart it leaves the mirrors.
 base::Status Replica::stage_step(Link& link, const CommitJob& job) {
-  if (link.apart.is_vague()) {
-    const auto mine = memory_->mirror(link.mine);
-    if (!mine) return noted(fail(mine.error()));
-    const auto theirs = memory_->mirror(link.theirs);
-    if (!theirs) return noted(fail(theirs.error()));
-    link.apart = Apart(square_between(*mine, *theirs));
-  }
   if (auto read = read_touched(link, own_delta(link), touched_[0]); !read) return noted(read);
   if (auto read = read_touched(link, *link.their, touched_[1]); !read) return noted(read);
   link.staged_apart = link.apart;
   link.staged_apart.add(touched_[0], touched_[1]);
+  if (link.staged_apart.is_vague()) {
+    const auto measured = measure_apart(link);
+    if (!measured) return noted(fail(measured.error()));
+    link.staged_apart = *measured;
+  }
   const double distance = link.staged_apart.distance();
   link.w = job.w * static_cast<float>(clip(distance, job.parts, job.own_radius, job.their_radius));
   link.parts = job.parts;
@@ -364,7 +363,7 @@ void Replica::apply_staged() {
 void Replica::take(Link& link, std::span<const float> before) {
   const auto values = memory_->mirror(link.mine);
   if (!values) return static_cast<void>(must(base::Status(fail(values.error()))));
-  link.refused = judge_ && !judge_(before, *values, link.their_buffers);
+  link.refused = judge_ && judge_(before, *values, link.their_buffers) > kWorseSettled;
   must(memory_->write(link.refused ? before : std::span<const float>(*values)));
 }
 
@@ -376,7 +375,7 @@ void Replica::gather(Link& link) {
   must(memory_->read(x));
   base::LargeFloats mean(size());
   for (std::size_t i = 0; i < x.size(); ++i) mean[i] = averaged(x[i], (*theirs)[i], link.gathers);
-  link.refused = judge_ && !judge_(x, mean, link.their_buffers);
+  link.refused = judge_ && judge_(x, mean, link.their_buffers) > kWorseSettled;
   if (!link.refused) must(memory_->write(mean));
 }
 

@@ -147,10 +147,11 @@ class Replica {
   /// this end; nothing: by any.
   [[nodiscard]] std::optional<float> radius(const base::PeerId& peer, double lag);
   void set_trust(const base::PeerId& peer, Trust trust);
-  /// Whether `there` is about as good a replica as `here`, with these buffers; empty: its own.
-  using Judge = std::function<bool(std::span<const float> here, std::span<const float> there,
-                                   std::span<const float> buffers)>;
-  /// Asked in settling, before another replica is taken or gathered, and where a link pulls to.
+  /// How many times as bad `there` is as `here`, with these buffers; empty: its own.
+  using Judge = std::function<double(std::span<const float> here, std::span<const float> there,
+                                     std::span<const float> buffers)>;
+  /// Asked before another replica is adopted, and in settling, before one is taken or gathered, and
+  /// where a link pulls to.
   void set_judge(Judge judge) { judge_ = std::move(judge); }
   /// The last exchange was committed, and the replica that it tells was judged bad.
   [[nodiscard]] bool has_refused(const base::PeerId& peer) const { return link(peer).refused; }
@@ -158,7 +159,7 @@ class Replica {
   void heal(bool heals) noexcept { heals_ = heals; }
   /// Open links whose last exchange could move this end by more than a little, and whose ends know
   /// each other's buffers: what there is to audit.
-  [[nodiscard]] std::vector<base::PeerId> pulling() const;
+  [[nodiscard]] std::vector<Pulling> pulling() const;
   /// An end's buffers as both ends know them; empty: they do not.
   [[nodiscard]] std::span<const float> known_buffers(const base::PeerId& peer,
                                                      MirrorOf which) const;
@@ -200,6 +201,11 @@ class Replica {
  private:
   using MirrorId = delta::ReplicaMemory::MirrorId;
   using DeltaPointer = std::unique_ptr<delta::Delta>;
+
+  // Times the loss of the own replica that another may have: one that is adopted in the place of
+  // one that is hardly trained, and one that is averaged with in settling.
+  static constexpr double kWorseAdopted = 1.5;
+  static constexpr double kWorseSettled = 1.2;
 
   struct Link {
     MirrorId mine = 0;
@@ -244,12 +250,15 @@ class Replica {
   Link& link(const base::PeerId& peer);
   const Link& link(const base::PeerId& peer) const;
   MirrorId find_mirror(const base::PeerId& peer, MirrorOf which) const;
+  [[nodiscard]] base::Status judge_adopted(std::span<const float> values,
+                                           std::span<const float> buffers) const;
   base::Status encode_from(std::span<const float> origin, base::Bytes& out) const;
   base::Result<base::LargeFloats> read_keyframe(base::ByteView keyframe) const;
   base::Status add_link(const base::PeerId& peer, base::LargeFloats mine, base::LargeFloats theirs,
                         std::vector<float> known_buffers = {});
   base::Status stage_delta(Link& link, const CommitJob& job);
   base::Status stage_step(Link& link, const CommitJob& job);
+  [[nodiscard]] base::Result<Apart> measure_apart(const Link& link) const;
   base::Status read_touched(Link& link, const delta::Delta& delta, Touched& into);
   base::Status check_bounds(Link& link, float largest, float momentum_step) const;
   base::Status commit_deltas();

@@ -46,12 +46,12 @@ double Replica::norm_of(const delta::Delta& delta) {
 
 void Replica::set_trust(const PeerId& peer, Trust trust) { link(peer).trust = trust; }
 
-std::vector<PeerId> Replica::pulling() const {
-  std::vector<PeerId> peers;
+std::vector<Pulling> Replica::pulling() const {
+  std::vector<Pulling> peers;
   for (const auto& [peer, link] : links_) {
     const std::size_t known = std::min(link.known_buffers.size(), link.told_buffers.size());
     if (!link.open || !link.reach || known != buffers_.size()) continue;
-    if (link.parts.own >= kAuditedPart) peers.push_back(peer);
+    if (link.parts.own >= kAuditedPart) peers.push_back({peer, link.reach->pulled});
   }
   return peers;
 }
@@ -59,6 +59,34 @@ std::vector<PeerId> Replica::pulling() const {
 std::span<const float> Replica::known_buffers(const PeerId& peer, MirrorOf which) const {
   const Link& link = this->link(peer);
   return which == MirrorOf::theirs ? link.known_buffers : link.told_buffers;
+}
+
+// Of the mirrors with their deltas, in touched_.
+base::Result<Apart> Replica::measure_apart(const Link& link) const {
+  const MirrorId ids[2] = {link.mine, link.theirs};
+  base::LargeFloats values[2];
+  for (std::size_t side = 0; side < 2; ++side) {
+    auto mirror = memory_->mirror(ids[side]);
+    if (!mirror) return fail(mirror.error());
+    values[side] = std::move(*mirror);
+    const delta::Elements& delta = touched_[side].delta;
+    for (std::size_t i = 0; i < delta.indices.size(); ++i) {
+      values[side][delta.indices[i]] += delta.values[i];
+    }
+  }
+  return Apart(square_between(values[0], values[1]));
+}
+
+base::Status Replica::judge_adopted(std::span<const float> values,
+                                    std::span<const float> buffers) const {
+  if (!judge_) return {};
+  base::LargeFloats x(size());
+  if (auto status = noted(memory_->read(x)); !status) return status;
+  const double worse = judge_(x, values, buffers);
+  if (worse <= kWorseAdopted) return {};
+  return fail(base::ErrorCode::protocol,
+              "keyframe: on this peer's data its loss is {:.1f} times that of an untrained replica",
+              worse);
 }
 
 // In settling, nobody trains away what a link pulls to.
@@ -71,7 +99,7 @@ void Replica::look_where_it_pulls(Link& link) {
   base::LargeFloats x(size());
   must(memory_->read(x));
   for (std::size_t i = 0; i < x.size(); ++i) (*there)[i] += x[i] - (*mine)[i];
-  link.refused = !judge_(x, *there, link.their_buffers);
+  link.refused = judge_(x, *there, link.their_buffers) > kWorseSettled;
 }
 
 }  // namespace starling::exchange

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <tuple>
 
 namespace starling::peer {
 
@@ -10,6 +10,8 @@ using exchange::Trust;
 
 namespace {
 
+/// Neighbours tried at once, of more.
+constexpr std::size_t kTriedAtOnce = 2;
 constexpr double kTriesAStep = 3;  // forward and backward, in forward passes
 /// How far ahead of its time the first audit is.
 constexpr double kEarly = 0.8;
@@ -21,10 +23,13 @@ constexpr double kLossFloor = 0.05;
 /// As logarithms of a ratio of losses: one audit counts no more than that, either way.
 constexpr double kLeast = -1.0;
 constexpr double kMost = 1.5;
+constexpr double kTwice = 0.7;
 constexpr double kAbsurd = 3.0;
 /// Far worse: 1.4 times the loss. Alike: up to about half of that.
 constexpr double kFarWorse = 0.336;
 constexpr double kAlike = kFarWorse / 2;
+/// A neighbour is vouched for below it.
+constexpr double kVouched = 0.04;
 /// It gets better where no more than this is left from audit to audit.
 constexpr double kBetter = 0.8;
 
@@ -41,7 +46,7 @@ double far_behind(double own, double their) {
 // The further off, the fewer audits it takes.
 int strikes_of(double worse) {
   if (worse >= kAbsurd) return kStrikesNone;
-  return worse >= kMost ? 2 : 1;
+  return worse >= kTwice ? 2 : 1;
 }
 
 double rounds_cost(std::size_t neighbours) {
@@ -54,12 +59,41 @@ void Audits::trained(std::uint32_t samples) noexcept {
   credit_ += kAuditShare * kTriesAStep * static_cast<double>(samples);
 }
 
-bool Audits::is_due(std::size_t neighbours) const noexcept {
+std::vector<base::PeerId> Audits::due(std::span<const exchange::Pulling> pulling) {
+  std::erase_if(records_, [pulling](const auto& entry) {
+    return std::ranges::find(pulling, entry.first, &exchange::Pulling::peer) == pulling.end();
+  });
+  const bool all = !interchangeable_ || behind_ > 0 || pulling.size() <= kTriedAtOnce;
+  const std::size_t count = all ? pulling.size() : kTriedAtOnce;
+  std::vector<base::PeerId> chosen;
+  if (!has_time(count)) return chosen;
+  // In doubt, new, when last tried, and how hard it pulls.
+  const auto facts = [this](const exchange::Pulling& one) {
+    const auto at = records_.find(one.peer);
+    const bool is_new = at == records_.end();
+    return std::tuple(is_new ? 0 : at->second.strikes, is_new, is_new ? 0 : at->second.round);
+  };
+  std::vector<exchange::Pulling> left(pulling.begin(), pulling.end());
+  while (chosen.size() < count) {
+    const bool by_turn = chosen.size() + 1 == count;
+    const auto next = std::ranges::max_element(left, [&](const auto& a, const auto& b) {
+      const auto [strikes_a, new_a, round_a] = facts(a);
+      const auto [strikes_b, new_b, round_b] = facts(b);
+      if (by_turn) return std::tuple(round_b, a.pulled) < std::tuple(round_a, b.pulled);
+      return std::tuple(strikes_a, new_a, a.pulled) < std::tuple(strikes_b, new_b, b.pulled);
+    });
+    chosen.push_back(next->peer);
+    left.erase(next);
+  }
+  return chosen;
+}
+
+bool Audits::has_time(std::size_t neighbours) const noexcept {
   if (neighbours == 0) return false;
   const bool doubts =
       std::ranges::any_of(records_, [](const auto& entry) { return entry.second.strikes > 0; });
   const double cost = rounds_cost(neighbours);
-  const double ahead = (doubts || behind_ > 0 ? kAhead : 0.0) + (began_ ? 0.0 : kEarly);
+  const double ahead = (doubts || behind_ > 0 ? kAhead : 0.0) + (round_ > 0 ? 0.0 : kEarly);
   return credit_ + ahead * cost >= cost;
 }
 
@@ -83,19 +117,16 @@ void Audits::look_at_itself(std::span<const double> worse) {
   if (behind_ == 0) heals_ = false;
 }
 
-bool Audits::are_alike(double own, double other) noexcept {
-  return far_behind(own, other) < kAlike;
+double Audits::times_worse(double own, double other) noexcept {
+  return std::exp(far_behind(own, other));
 }
 
 exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
   credit_ -= rounds_cost(tried.size());
   credit_ = std::max(credit_, -kAhead * rounds_cost(tried.size()));
-  began_ = true;
+  ++round_;
   exchange::Audited audited;
   if (tried.empty()) return audited;
-  std::erase_if(records_, [tried](const auto& entry) {
-    return std::ranges::find(tried, entry.first, &Tried::peer) == tried.end();
-  });
   std::vector<double> worse;
   for (const Tried& one : tried) worse.push_back(far_behind(own, one.loss));
   look_at_itself(worse);
@@ -104,6 +135,7 @@ exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
   for (std::size_t i = 0; i < tried.size(); ++i) {
     const auto [at, is_new] = records_.try_emplace(tried[i].peer);
     Record& record = at->second;
+    record.round = round_;
     const double now = worse[i] - usual;
     const double before = is_new ? kMost : record.worse;
     const double counted = std::min(now, kMost);
@@ -113,7 +145,7 @@ exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
       if (is_new || now >= kMost || now > kBetter * before) record.strikes += strikes_of(now);
     } else if (record.worse < kAlike) {
       record.strikes = 0;
-      record.trust = Trust::vouched;
+      record.trust = record.worse < kVouched ? Trust::vouched : Trust::unknown;
     }
     if (record.strikes >= kStrikesDoubted) record.trust = Trust::doubted;
     if (record.strikes >= kStrikesNone) record.trust = Trust::none;

@@ -13,8 +13,10 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <vector>
 
 #include "base/peer_id.hpp"
+#include "exchange/clip.hpp"
 #include "exchange/jobs.hpp"
 
 namespace starling::peer {
@@ -40,12 +42,13 @@ class Audits {
 
   /// So many samples were trained on.
   void trained(std::uint32_t samples) noexcept;
-  /// Whether there is time to try the replicas of so many neighbours, and the own one.
-  [[nodiscard]] bool is_due(std::size_t neighbours) const noexcept;
-  /// A replica with the loss `other` is not clearly worse than one with `own`.
-  [[nodiscard]] static bool are_alike(double own, double other) noexcept;
-  /// Judges all neighbours that were tried, on the same samples as the own replica with the loss
-  /// `own`. Others are forgotten.
+  /// The neighbours to try now: those that are in doubt, new or pull hard before others, and one
+  /// whose turn it is; all, where neighbours are compared with each other. None: it is not time
+  /// yet. Those that are not in `pulling` are forgotten.
+  [[nodiscard]] std::vector<base::PeerId> due(std::span<const exchange::Pulling> pulling);
+  /// How many times as bad a replica with the loss `other` is as one with `own`, within bounds.
+  [[nodiscard]] static double times_worse(double own, double other) noexcept;
+  /// Judges neighbours that were tried, on the same samples as the own replica with the loss `own`.
   [[nodiscard]] exchange::Audited judge(double own, std::span<const Tried> tried);
 
  private:
@@ -53,14 +56,16 @@ class Audits {
     double worse = 0;  ///< moving mean of how much worse it is than the own replica
     int strikes = 0;   ///< audits in a row in which it was far worse
     exchange::Trust trust = exchange::Trust::unknown;
+    std::uint64_t round = 0;  ///< the last in which it was tried
   };
 
+  [[nodiscard]] bool has_time(std::size_t neighbours) const noexcept;
   [[nodiscard]] double usual(std::span<const double> worse) const;
   void look_at_itself(std::span<const double> worse);
 
   bool interchangeable_;
   double credit_ = 0;  ///< samples that may be tried
-  bool began_ = false;
+  std::uint64_t round_ = 0;
   int behind_ = 0;  ///< audits in a row in which a neighbour was far better; very far counts twice
   bool heals_ = false;
   std::map<base::PeerId, Record> records_;

@@ -83,19 +83,19 @@ void Worker::begin_audits(bool interchangeable) {
   if (!interchangeable) return;
   replica_.set_judge([this](std::span<const float> here, std::span<const float> there,
                             std::span<const float> buffers) {
-    if (!learner_->begin_audit(kJudgeSamples)) return true;
+    if (!learner_->begin_audit(kJudgeSamples)) return 1.0;
     const std::span<const float> own = replica_.buffers().values();
     const auto loss = learner_->audit(here, own);
     const auto other = learner_->audit(there, buffers.empty() ? own : buffers);
-    return !loss || !other || Audits::are_alike(*loss, *other);
+    return loss && other ? Audits::times_worse(*loss, *other) : 1.0;
   });
 }
 
 // Before a step, on the samples of its batch: nobody has trained on them yet.
 void Worker::audit_if_due(std::vector<Outcome>& outcomes) {
   if (!audits_) return;
-  const std::vector<base::PeerId> neighbours = replica_.pulling();
-  if (!audits_->is_due(neighbours.size()) || !learner_->begin_audit(kAuditSamples)) return;
+  const std::vector<base::PeerId> neighbours = audits_->due(replica_.pulling());
+  if (neighbours.empty() || !learner_->begin_audit(kAuditSamples)) return;
   auto audited = audit(neighbours);
   if (!audited) {
     outcomes.emplace_back(Failed{audited.error()});

@@ -65,6 +65,7 @@ class Bowl final : public Task {
   static constexpr bool is_variance(std::size_t buffer) { return buffer % 2 == 1; }
   [[nodiscard]] std::unique_ptr<peer::Learner> learner(const base::PeerId& id,
                                                        peer::Conduct* conduct) override;
+  [[nodiscard]] bool samples_are_alike() const override { return false; }
 
  private:
   friend class BowlLearner;
@@ -194,6 +195,7 @@ class Idle final : public Task {
                                                        peer::Conduct*) override {
     return std::make_unique<IdleLearner>();
   }
+  [[nodiscard]] bool samples_are_alike() const override { return true; }
 };
 
 // --- a network ---
@@ -205,6 +207,9 @@ class Network final : public Task {
       : data(std::move(loaded)), model(std::move(built)) {}
   [[nodiscard]] std::unique_ptr<peer::Learner> learner(const base::PeerId& id,
                                                        peer::Conduct* conduct) override;
+  [[nodiscard]] bool samples_are_alike() const override {
+    return peer::samples_are_alike(run_file);
+  }
 
   data::Dataset data;
   model::Model model;

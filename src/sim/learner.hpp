@@ -24,6 +24,9 @@ class Task {
   [[nodiscard]] virtual std::unique_ptr<peer::Learner> learner(const base::PeerId& id,
                                                                peer::Conduct* conduct) = 0;
 
+  /// All peers train on the same kind of samples.
+  [[nodiscard]] virtual bool samples_are_alike() const = 0;
+
   std::vector<float> initial;
   exchange::BufferSpec buffers;
   std::unique_ptr<data::Shards> shards;

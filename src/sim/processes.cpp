@@ -153,7 +153,7 @@ std::unique_ptr<TimedWorker> Processes::make_worker(Node& node, const peer::Resu
       resume.step, resume.samples, base::from_seconds(step_ms / 1000), task.run_file.train.batch,
       node.conduct.get());
   if (worker->replica().averaging().clips) {
-    worker->begin_audits(peer::samples_are_alike(task.run_file));
+    worker->begin_audits(task.samples_are_alike());
   }
   return worker;
 }

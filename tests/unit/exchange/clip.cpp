@@ -43,16 +43,25 @@ BOOST_AUTO_TEST_CASE(a_step_within_both_radii_is_not_clipped) {
 }
 
 BOOST_AUTO_TEST_CASE(the_smaller_radius_bounds_the_step) {
-  BOOST_TEST(exchange::clip(8.0, kEqual, 4.0F, 2.0F) == 0.25);
-  BOOST_TEST(exchange::clip(8.0, kEqual, 2.0F, 4.0F) == 0.25);
+  BOOST_TEST(exchange::clip(8.0, kEqual, 8.0F, 4.0F) == 0.25);
+  BOOST_TEST(exchange::clip(8.0, kEqual, 4.0F, 8.0F) == 0.25);
   BOOST_TEST(exchange::clip(8.0, kEqual, 0.0F, 4.0F) == 0.0);
 }
 
 BOOST_AUTO_TEST_CASE(a_radius_bounds_what_moves_its_own_end) {
   // The heavy end moves by a quarter of the way that the light one does.
   const delta::EndParts heavy = end_parts(2, 0);
-  BOOST_TEST(exchange::clip(8.0, heavy, 1.0F, kNoRadius) == 0.5);
-  BOOST_TEST(exchange::clip(8.0, end_parts(0, 2), kNoRadius, 1.0F) == 0.5);
+  BOOST_TEST(exchange::clip(8.0, heavy, 1.0F, kNoRadius) == 0.25);
+  BOOST_TEST(exchange::clip(8.0, end_parts(0, 2), kNoRadius, 1.0F) == 0.25);
+}
+
+BOOST_AUTO_TEST_CASE(the_farther_a_neighbour_is_the_less_it_pulls) {
+  const auto pull = [](double distance) {
+    return distance * exchange::clip(distance, kEqual, 1.0F, kNoRadius);
+  };
+  BOOST_TEST(pull(1.0) == 1.0);
+  BOOST_TEST(pull(2.0) == 0.5);
+  BOOST_TEST(pull(100.0) == 0.01, boost::test_tools::tolerance(1e-9));
 }
 
 BOOST_AUTO_TEST_CASE(a_radius_is_a_multiple_of_the_lower_median) {
@@ -82,7 +91,7 @@ BOOST_AUTO_TEST_CASE(
 BOOST_AUTO_TEST_CASE(links_that_pull_each_other_on_do_not_widen_the_radius_for_ever) {
   std::vector<Reach> far = pulls({1e9, 1e9, 1e9});
   for (Reach& reach : far) reach.told = 2.0;
-  BOOST_TEST(clip_radius(far, {.moved = 1.0}, 2.0) == 16.0F);
+  BOOST_TEST(clip_radius(far, {.moved = 1.0}, 2.0) == 5.0F);
 }
 
 BOOST_AUTO_TEST_CASE(both_ends_know_how_far_their_mirrors_are_apart) {

@@ -1,6 +1,7 @@
 #include "peer/audits.hpp"
 
 #include <limits>
+#include <vector>
 
 #include <boost/test/unit_test.hpp>
 
@@ -26,9 +27,52 @@ exchange::Audited judge(Audits& audits, double own, std::initializer_list<double
   return audits.judge(own, tried);
 }
 
+/// Neighbours 0, 1, ... that pull so hard.
+std::vector<exchange::Pulling> pulling(std::initializer_list<double> pulled) {
+  std::vector<exchange::Pulling> all;
+  for (const double one : pulled) {
+    all.push_back({neighbour(static_cast<std::uint8_t>(all.size())), one});
+  }
+  return all;
+}
+
+/// Those that are tried when it is time.
+std::vector<base::PeerId> tried(Audits& audits, const std::vector<exchange::Pulling>& all) {
+  audits.trained(100'000);
+  return audits.due(all);
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(audits)
+
+BOOST_AUTO_TEST_CASE(no_neighbour_is_tried_before_there_is_time) {
+  Audits audits(true);
+  BOOST_TEST(audits.due(pulling({1.0, 1.0})).empty());
+  BOOST_TEST(audits.due({}).empty());
+}
+
+BOOST_AUTO_TEST_CASE(the_neighbour_that_pulls_hardest_and_one_whose_turn_it_is_are_tried) {
+  Audits audits(true);
+  const auto all = pulling({1.0, 5.0, 2.0, 1.0});
+  BOOST_TEST((tried(audits, all) == std::vector{neighbour(1), neighbour(2)}));
+  static_cast<void>(audits.judge(
+      1.0, std::vector<Tried>{{neighbour(1), 1.0}, {neighbour(2), 1.0}, {neighbour(0), 1.0}}));
+  // 3 is new, and of the others' turns 1's comes first: it pulls hardest.
+  BOOST_TEST((tried(audits, all) == std::vector{neighbour(3), neighbour(1)}));
+}
+
+BOOST_AUTO_TEST_CASE(a_neighbour_in_doubt_is_tried_first) {
+  Audits audits(true);
+  const auto all = pulling({1.0, 5.0, 2.0});
+  static_cast<void>(judge(audits, 1.0, {2.0, 1.0, 1.0}));
+  BOOST_TEST((tried(audits, all).front() == neighbour(0)));
+}
+
+BOOST_AUTO_TEST_CASE(neighbours_that_are_compared_with_each_other_are_all_tried) {
+  Audits audits(false);
+  BOOST_TEST(tried(audits, pulling({1.0, 5.0, 2.0, 1.0})).size() == 4U);
+}
 
 BOOST_AUTO_TEST_CASE(a_replica_that_does_about_as_well_is_vouched_for) {
   Audits audits(true);
@@ -116,6 +160,13 @@ BOOST_AUTO_TEST_CASE(where_samples_differ_between_peers_a_neighbour_is_compared_
   BOOST_TEST((audited.findings[3].trust != Trust::vouched));
 }
 
+BOOST_AUTO_TEST_CASE(how_many_times_as_bad_a_replica_is_has_bounds) {
+  BOOST_TEST(Audits::times_worse(1.0, 1.0) == 1.0);
+  BOOST_TEST(Audits::times_worse(0.0, 0.005) < 1.2);  // small losses are alike
+  BOOST_TEST(Audits::times_worse(1.0, 1e30) < 25.0);
+  BOOST_TEST(Audits::times_worse(1.0, std::numeric_limits<double>::quiet_NaN()) > 15.0);
+}
+
 BOOST_AUTO_TEST_CASE(small_losses_are_alike) {
   Audits audits(true);
   const auto audited = judge(audits, 0.002, {0.004});
@@ -128,7 +179,7 @@ BOOST_AUTO_TEST_CASE(audits_keep_to_their_share_of_the_time) {
   constexpr std::uint32_t kSteps = 10'000;
   double tried = 0;
   for (std::uint32_t step = 0; step < kSteps; ++step) {
-    if (audits.is_due(2)) {
+    if (!audits.due(pulling({1.0, 1.0})).empty()) {
       static_cast<void>(judge(audits, 1.0, {1.0, 4.0}));  // one is in doubt, and stays
       tried += 3 * peer::kAuditSamples;
     }

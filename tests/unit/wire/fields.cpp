@@ -8,6 +8,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "base/bfloat16.hpp"
 #include "base/rng.hpp"
 #include "frame_of.hpp"
 #include "frames_generated.h"
@@ -167,6 +168,7 @@ Message random_message(base::Rng& rng) {
   }
   if constexpr (std::is_same_v<Message, wire::Delta>) {
     if (message.turn != wire::Turn::up) message.gathered = 0;  // as it is not sent
+    if (message.radius) message.radius = base::widen(base::narrow_to_even(*message.radius));
   }
   return message;
 }
