@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(neighbours_that_are_compared_with_each_other_are_all_tried)
 
 BOOST_AUTO_TEST_CASE(a_replica_that_does_about_as_well_is_vouched_for) {
   Audits audits(true);
-  const auto audited = judge(audits, 1.0, {1.1, 0.9});
+  const auto audited = judge(audits, 1.0, {1.02, 0.9});
   BOOST_TEST_REQUIRE(audited.findings.size() == 2);
   for (const auto& finding : audited.findings) {
     BOOST_TEST((finding.trust == Trust::vouched));
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_replica_that_stays_far_worse_loses_its_pull_and_then_its_
 BOOST_AUTO_TEST_CASE(a_replica_that_gets_better_is_not_turned_away) {
   Audits audits(true);
   double their = 3.0;
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 14; ++i) {
     BOOST_TEST(!judge(audits, 1.0, {their, 1.0}).findings[0].ends);
     their = 1.0 + (their - 1.0) * 0.7;
   }
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(one_bad_audit_is_forgiven) {
   static_cast<void>(judge(audits, 1.0, {1.0}));
   static_cast<void>(judge(audits, 1.0, {2.5}));
   auto audited = judge(audits, 1.0, {1.0});
-  audited = judge(audits, 1.0, {1.0});
+  for (int i = 0; i < 4; ++i) audited = judge(audits, 1.0, {1.0});
   BOOST_TEST((audited.findings[0].trust == Trust::vouched));
 }
 
@@ -156,8 +156,8 @@ BOOST_AUTO_TEST_CASE(where_samples_differ_between_peers_a_neighbour_is_compared_
   auto audited = judge(audits, 0.5, {1.0, 1.1, 0.9, 1.0});
   audited = judge(audits, 0.5, {1.0, 1.1, 0.9, 4.0});
   audited = judge(audits, 0.5, {1.0, 1.1, 0.9, 4.0});
-  for (int i = 0; i < 3; ++i) BOOST_TEST((audited.findings[i].trust == Trust::vouched));
-  BOOST_TEST((audited.findings[3].trust != Trust::vouched));
+  for (int i = 0; i < 3; ++i) BOOST_TEST((audited.findings[i].trust != Trust::doubted));
+  BOOST_TEST((audited.findings[3].trust == Trust::doubted));
 }
 
 BOOST_AUTO_TEST_CASE(how_many_times_as_bad_a_replica_is_has_bounds) {
