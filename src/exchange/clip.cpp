@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kRadiusMax = 1e30;
 constexpr double kGrowth = 2;
-constexpr double kMovedMultiple = 2.5;  // of what is trained between two exchanges
+constexpr double kMovedMultiple = 4;  // of what is trained between two exchanges
 // Both, of few links, where nobody says what is usual.
 constexpr double kFewMultiple = 4;
 constexpr double kFewMovedMultiple = 8;

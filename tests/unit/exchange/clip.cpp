@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(
 BOOST_AUTO_TEST_CASE(links_that_pull_each_other_on_do_not_widen_the_radius_for_ever) {
   std::vector<Reach> far = pulls({1e9, 1e9, 1e9});
   for (Reach& reach : far) reach.told = 2.0;
-  BOOST_TEST(clip_radius(far, {.moved = 1.0}, 2.0) == 5.0F);
+  BOOST_TEST(clip_radius(far, {.moved = 1.0}, 2.0) == 8.0F);
 }
 
 BOOST_AUTO_TEST_CASE(both_ends_know_how_far_their_mirrors_are_apart) {
