@@ -363,7 +363,7 @@ void Replica::apply_staged() {
 void Replica::take(Link& link, std::span<const float> before) {
   const auto values = memory_->mirror(link.mine);
   if (!values) return static_cast<void>(must(base::Status(fail(values.error()))));
-  link.refused = judge_ && judge_(before, *values, link.their_buffers) > kWorseSettled;
+  link.refused = judge_ && judge_(before, *values, link.their_buffers) > kWorseMost;
   must(memory_->write(link.refused ? before : std::span<const float>(*values)));
 }
 
@@ -375,7 +375,7 @@ void Replica::gather(Link& link) {
   must(memory_->read(x));
   base::LargeFloats mean(size());
   for (std::size_t i = 0; i < x.size(); ++i) mean[i] = averaged(x[i], (*theirs)[i], link.gathers);
-  link.refused = judge_ && judge_(x, mean, link.their_buffers) > kWorseSettled;
+  link.refused = judge_ && judge_(x, mean, link.their_buffers) > kWorseMost;
   if (!link.refused) must(memory_->write(mean));
 }
 

@@ -202,10 +202,9 @@ class Replica {
   using MirrorId = delta::ReplicaMemory::MirrorId;
   using DeltaPointer = std::unique_ptr<delta::Delta>;
 
-  // Times the loss of the own replica that another may have: one that is adopted in the place of
-  // one that is hardly trained, and one that is averaged with in settling.
-  static constexpr double kWorseAdopted = 1.5;
-  static constexpr double kWorseSettled = 1.2;
+  // Times the loss of the own replica that another may have which is adopted, or averaged with in
+  // settling. Honest ones that have had no link for long differ by that much.
+  static constexpr double kWorseMost = 1.5;
 
   struct Link {
     MirrorId mine = 0;

@@ -83,7 +83,7 @@ base::Status Replica::judge_adopted(std::span<const float> values,
   base::LargeFloats x(size());
   if (auto status = noted(memory_->read(x)); !status) return status;
   const double worse = judge_(x, values, buffers);
-  if (worse <= kWorseAdopted) return {};
+  if (worse <= kWorseMost) return {};
   return fail(base::ErrorCode::protocol,
               "keyframe: on this peer's data its loss is {:.1f} times that of an untrained replica",
               worse);
@@ -99,7 +99,7 @@ void Replica::look_where_it_pulls(Link& link) {
   base::LargeFloats x(size());
   must(memory_->read(x));
   for (std::size_t i = 0; i < x.size(); ++i) (*there)[i] += x[i] - (*mine)[i];
-  link.refused = judge_(x, *there, link.their_buffers) > kWorseSettled;
+  link.refused = judge_(x, *there, link.their_buffers) > kWorseMost;
 }
 
 }  // namespace starling::exchange
