@@ -12,9 +12,8 @@ namespace {
 constexpr double kRadiusMax = 1e30;
 constexpr double kGrowth = 2;
 constexpr double kMovedMultiple = 4;  // of what is trained between two exchanges
-// Both, of few links, where nobody says what is usual.
-constexpr double kFewMultiple = 4;
-constexpr double kFewMovedMultiple = 8;
+constexpr double kFewMultiple = 4;    // of few links, where nobody says what is usual
+constexpr double kFarPull = 0.05;     // part of the radius by which a link pulls, however far it is
 constexpr double kRounding = 0x1p-50;  // of a sum, by its terms: more than double's own
 constexpr double kVague = 1e-4;        // relative error of a square that is not good enough
 
@@ -93,7 +92,7 @@ double clip(double distance, const delta::EndParts& parts, float own_radius, flo
   const auto bounded = [distance](float part, float radius) {
     const double pull = part * distance;
     const double inside = pull > radius ? radius / pull : 1.0;
-    return inside * inside;
+    return inside * std::max(inside, kFarPull);
   };
   return std::min(bounded(parts.own, own_radius), bounded(parts.their, their_radius));
 }
@@ -124,9 +123,9 @@ float clip_radius(std::vector<Reach> all, const Reach& own, double multiple) {
   const double pulled = std::max(usual(&Reach::pulled), own.moved);
   const double moved = std::max(usual(&Reach::told), own.moved);
   const double wide = are_few ? std::max(multiple, kFewMultiple) : multiple;
-  // Where nobody moves, as after the last step, replicas may still be apart.
-  const double most =
-      moved > 0 ? (are_few ? kFewMovedMultiple : kMovedMultiple) * moved : kRadiusMax;
+  // Of few links, an honest one may be far for good: its peer may have other samples. Where nobody
+  // moves, as after the last step, replicas may still be apart.
+  const double most = moved > 0 && !are_few ? kMovedMultiple * moved : kRadiusMax;
   const double radius = std::min({wide * pulled, most, kRadiusMax});
   return base::widen(base::narrow_to_even(static_cast<float>(radius)));
 }

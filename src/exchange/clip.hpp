@@ -7,7 +7,7 @@
 // 1974).
 //
 // In an exchange, with D = |theirs - mine| once both mirrors have their deltas,
-//   s = min(1, radius / (part D))^2 over both ends
+//   s = min(1, r max(r, 1/20)) over both ends, r = radius / (part D)
 // where an end's part is min(1, p of the other / p of its own), as in the step. A radius is told in
 // the delta's frame. D needs no frame: both ends compute it from the deltas and the mirrors, which
 // have the same bits at both, by the same operations in the same order.

@@ -346,7 +346,7 @@ void Exchanging::on(Committed& event, Time now, Outbox& out) {
   session->committed = event.exchange;
   session->settled = session->both_settling;
   if (event.refused) {
-    return links_.misbehaved(at, "its replica is far worse than this peer's", out, true);
+    return links_.misbehaved(at, "its replica is far from this peer's, or far worse", out, true);
   }
   tree_.committed(event.peer, session->effect, now, out);
   link.commit(now);

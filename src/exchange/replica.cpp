@@ -247,9 +247,7 @@ base::Status Replica::stage_step(Link& link, const CommitJob& job) {
   link.w = job.w * static_cast<float>(clip(distance, job.parts, job.own_radius, job.their_radius));
   link.parts = job.parts;
   const double settles = job.takes ? 1.0 : job.gathers;
-  if (averaging_.clips && settles * distance > kSettleReach * untold_) {
-    return fail(ErrorCode::protocol, "delta: its sender is too far away to settle with");
-  }
+  link.refuses = averaging_.clips && settles * distance > kSettleReach * untold_;
   const double moves = averaging_.mode == Mode::choco ? 0.0 : link.w;
   link.staged_apart.shrink(1.0 - moves * (double{job.parts.own} + double{job.parts.their}));
   link.staged_reach = link.reach;
@@ -341,9 +339,9 @@ void Replica::apply_staged() {
     link.apart = link.staged_apart;
     link.reach = link.staged_reach;
     link.staged = false;
-    link.refused = false;
-    if (link.takes) take(link, before);
-    if (link.gathers > 0.0F) gather(link);
+    link.refused = link.refuses;
+    if (link.takes && !link.refused) take(link, before);
+    if (link.gathers > 0.0F && !link.refused) gather(link);
     if (link.judged && !link.takes && link.gathers == 0.0F) look_where_it_pulls(link);
     if (link.refused) {
       link.trust = Trust::none;

@@ -212,6 +212,7 @@ class Replica {
     bool open = true;
     bool staged = false;
     bool refused = false;  // the last exchange would have taken or gathered what was judged bad
+    bool refuses = false;  // the staged one would take or gather what is too far away
     bool goes_on = true;   // the staged exchange lets its momentum move the ends
     bool takes = false;    // after it, the replica becomes `mine`
     bool judged = false;   // it is one of settling
