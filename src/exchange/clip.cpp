@@ -12,8 +12,9 @@ namespace {
 constexpr double kRadiusMax = 1e30;
 constexpr double kGrowth = 2;
 constexpr double kMovedMultiple = 4;  // of what is trained between two exchanges
-constexpr double kFewMultiple = 4;    // of few links, where nobody says what is usual
-constexpr double kFarPull = 0.05;     // part of the radius by which a link pulls, however far it is
+constexpr double kFewMultiple = 4;    // both, of few links, where nobody says what is usual
+constexpr double kFewMovedMultiple = 8;
+constexpr double kFarPull = 0.05;  // part of the radius by which a link pulls, however far it is
 constexpr double kRounding = 0x1p-50;  // of a sum, by its terms: more than double's own
 constexpr double kVague = 1e-4;        // relative error of a square that is not good enough
 
@@ -123,10 +124,12 @@ float clip_radius(std::vector<Reach> all, const Reach& own, double multiple) {
   const double pulled = std::max(usual(&Reach::pulled), own.moved);
   const double moved = std::max(usual(&Reach::told), own.moved);
   const double wide = are_few ? std::max(multiple, kFewMultiple) : multiple;
-  // Of few links, an honest one may be far for good: its peer may have other samples. Where nobody
-  // moves, as after the last step, replicas may still be apart.
-  const double most = moved > 0 && !are_few ? kMovedMultiple * moved : kRadiusMax;
-  const double radius = std::min({wide * pulled, most, kRadiusMax});
+  // Where nobody moves, as after the last step, replicas may still be apart.
+  const double most =
+      moved > 0 ? (are_few ? kFewMovedMultiple : kMovedMultiple) * moved : kRadiusMax;
+  double radius = std::min({wide * pulled, most, kRadiusMax});
+  // A far one of few links pulls by the whole radius: two peers with other samples would part.
+  if (are_few && own.pulled > radius) radius = std::sqrt(radius * own.pulled);
   return base::widen(base::narrow_to_even(static_cast<float>(radius)));
 }
 

@@ -323,12 +323,13 @@ base::Status Replica::check_bounds(Link& link, float largest, float momentum_ste
 void Replica::apply_staged() {
   if (!staging()) return;
   base::LargeFloats before;
-  const bool is_judged =
-      judge_ && std::ranges::any_of(links_, [](const auto& entry) {
-        return entry.second.staged && (entry.second.takes || entry.second.gathers > 0.0F);
-      });
-  if (is_judged) {
+  base::LargeFloats after;
+  const bool settles = averaging_.clips && std::ranges::any_of(links_, [](const auto& entry) {
+                         return entry.second.staged && entry.second.judged;
+                       });
+  if (settles) {
     before.resize(size());
+    after.resize(size());
     must(memory_->read(before));
   }
   must(commit_deltas());
@@ -342,7 +343,13 @@ void Replica::apply_staged() {
     link.refused = link.refuses;
     if (link.takes && !link.refused) take(link, before);
     if (link.gathers > 0.0F && !link.refused) gather(link);
-    if (link.judged && !link.takes && link.gathers == 0.0F) look_where_it_pulls(link);
+    if (judge_ && link.judged && !link.takes && link.gathers == 0.0F && !link.refused) {
+      look_where_it_pulls(link);
+      must(memory_->read(after));
+      if (!link.refused) link.refused = judge_(before, after, {}) > kWorseMost;
+    }
+    // What it did to this end is undone. Its mirrors are given up with its link.
+    if (link.refused) must(memory_->write(before));
     if (link.refused) {
       link.trust = Trust::none;
       link.their_buffers.clear();

@@ -79,6 +79,17 @@ BOOST_AUTO_TEST_CASE(few_links_may_pull_some_times_as_far_as_they_did) {
   BOOST_TEST(clip_radius(pulls({2.0, 1.0}), {.moved = 1.0}, 2.0) == 8.0F);
 }
 
+BOOST_AUTO_TEST_CASE(a_far_one_of_few_links_pulls_by_the_whole_radius) {
+  const auto pull = [](double distance) {
+    const Reach own{.pulled = distance, .moved = 1.0};
+    const float radius = clip_radius({own, own}, own, 2.0);
+    return distance * exchange::clip(distance, kEqual, radius, kNoRadius);
+  };
+  BOOST_TEST(pull(4.0) == 4.0);
+  BOOST_TEST(pull(32.0) == 8.0, boost::test_tools::tolerance(1e-2));
+  BOOST_TEST(pull(128.0) == 8.0, boost::test_tools::tolerance(1e-2));
+}
+
 BOOST_AUTO_TEST_CASE(
     what_the_other_end_does_counts_at_most_twice_as_much_from_one_exchange_to_the_next) {
   const Reach huge{.pulled = 1e30, .moved = 1.0, .told = 1e30};
