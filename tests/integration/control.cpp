@@ -106,6 +106,8 @@ BOOST_AUTO_TEST_CASE(circuits_that_a_peer_relays_are_counted_in_its_status) {
                     {"train_loss", nullptr},
                     {"bits_per_byte", nullptr},
                     {"drift", nullptr},
+                    {"settled", nullptr},
+                    {"left_out", Json::array()},
                     {"exchanges", 0},
                     {"links", 0},
                     {"bytes_sent", none},
