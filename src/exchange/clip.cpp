@@ -14,7 +14,6 @@ constexpr double kGrowth = 2;
 constexpr double kMovedMultiple = 4;  // of what is trained between two exchanges
 constexpr double kFewMultiple = 4;    // both, of few links, where nobody says what is usual
 constexpr double kFewMovedMultiple = 8;
-constexpr double kFarPull = 0.05;  // part of the radius by which a link pulls, however far it is
 constexpr double kRounding = 0x1p-50;  // of a sum, by its terms: more than double's own
 constexpr double kVague = 1e-4;        // relative error of a square that is not good enough
 
@@ -89,11 +88,12 @@ double square_between(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-double clip(double distance, const delta::EndParts& parts, float own_radius, float their_radius) {
-  const auto bounded = [distance](float part, float radius) {
+double clip(double distance, const delta::EndParts& parts, float own_radius, float their_radius,
+            double far) {
+  const auto bounded = [distance, far](float part, float radius) {
     const double pull = part * distance;
     const double inside = pull > radius ? radius / pull : 1.0;
-    return inside * std::max(inside, kFarPull);
+    return inside * std::max(inside, far);
   };
   return std::min(bounded(parts.own, own_radius), bounded(parts.their, their_radius));
 }
@@ -113,7 +113,7 @@ Reach grown(const Reach& before, const Reach& now) {
           .told = grow(before.told, now.told)};
 }
 
-float clip_radius(std::vector<Reach> all, const Reach& own, double multiple) {
+float clip_radius(std::vector<Reach> all, const Reach& own, Trust trust, double far) {
   const bool are_few = all.size() < kClipLinksMin;
   const std::size_t which = are_few ? all.size() - 1 : (all.size() - 1) / 2;
   const auto usual = [&](double Reach::*of) {
@@ -123,13 +123,16 @@ float clip_radius(std::vector<Reach> all, const Reach& own, double multiple) {
   };
   const double pulled = std::max(usual(&Reach::pulled), own.moved);
   const double moved = std::max(usual(&Reach::told), own.moved);
+  const double multiple = clip_multiple(trust);
   const double wide = are_few ? std::max(multiple, kFewMultiple) : multiple;
   // Where nobody moves, as after the last step, replicas may still be apart.
   const double most =
       moved > 0 ? (are_few ? kFewMovedMultiple : kMovedMultiple) * moved : kRadiusMax;
   double radius = std::min({wide * pulled, most, kRadiusMax});
-  // A far one of few links pulls by the whole radius: two peers with other samples would part.
-  if (are_few && own.pulled > radius) radius = std::sqrt(radius * own.pulled);
+  // Where a neighbour does well, or few could say what is usual, a far one pulls by the whole
+  // radius: honest ones that have been apart would not meet again.
+  const bool meets = far < 1.0 && (are_few || trust == Trust::vouched);
+  if (meets && own.pulled > radius) radius = std::sqrt(radius * own.pulled);
   return base::widen(base::narrow_to_even(static_cast<float>(radius)));
 }
 

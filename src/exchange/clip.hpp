@@ -7,10 +7,12 @@
 // 1974).
 //
 // In an exchange, with D = |theirs - mine| once both mirrors have their deltas,
-//   s = min(1, r max(r, 1/20)) over both ends, r = radius / (part D)
+//   s = min(1, r max(r, far)) over both ends, r = radius / (part D)
 // where an end's part is min(1, p of the other / p of its own), as in the step. A radius is told in
-// the delta's frame. D needs no frame: both ends compute it from the deltas and the mirrors, which
-// have the same bits at both, by the same operations in the same order.
+// the delta's frame. `far`, the part of its radius by which a link pulls however long it is, is
+// 1/20 where peers train on samples of the same kind, and else 1. D needs no frame: both ends
+// compute it from the deltas and the mirrors, which have the same bits at both, by the same
+// operations in the same order.
 #pragma once
 
 #include <cstdint>
@@ -73,9 +75,14 @@ class Apart {
 /// |b - a|^2, with the same bits as |a - b|^2.
 [[nodiscard]] double square_between(std::span<const float> a, std::span<const float> b);
 
+/// `far`, above: honest replicas trained on samples of other kinds are far apart.
+[[nodiscard]] constexpr double far_pull(bool samples_are_alike) noexcept {
+  return samples_are_alike ? 0.05 : 1.0;
+}
+
 /// s, at most 1. `distance`: D above. The other end gets the same bits. Radii: 0 or more.
 [[nodiscard]] double clip(double distance, const delta::EndParts& parts, float own_radius,
-                          float their_radius);
+                          float their_radius, double far);
 
 [[nodiscard]] double norm_of(std::span<const float> values);
 
@@ -100,7 +107,7 @@ struct Pulling {
 /// open links, this one among them: a multiple of the lower median of what they pulled by, or of
 /// what this end moved by itself, if that is more; of few links, of the largest. It does not grow
 /// without bound where links pull each other on: in the end, what peers move by is what they train.
-/// As a bfloat16, as it is sent.
-[[nodiscard]] float clip_radius(std::vector<Reach> all, const Reach& own, double multiple);
+/// `far`: of clip(). As a bfloat16, as it is sent.
+[[nodiscard]] float clip_radius(std::vector<Reach> all, const Reach& own, Trust trust, double far);
 
 }  // namespace starling::exchange

@@ -338,6 +338,9 @@ void Exchanging::on(Committed& event, Time now, Outbox& out) {
     links_.misbehaved(at, event.error.text, out);
     return;
   }
+  if (event.result == CommitResult::refused) {
+    return links_.misbehaved(at, "its replica is far from this peer's, or far worse", out, true);
+  }
   if (event.again && links_.end_oldest_grace(out)) {
     return commit_again(std::move(*event.again), now, out);
   }
@@ -345,9 +348,6 @@ void Exchanging::on(Committed& event, Time now, Outbox& out) {
   if (event.result == CommitResult::mismatch) return reopen_differing(at, event.exchange, out);
   session->committed = event.exchange;
   session->settled = session->both_settling;
-  if (event.refused) {
-    return links_.misbehaved(at, "its replica is far from this peer's, or far worse", out, true);
-  }
   tree_.committed(event.peer, session->effect, now, out);
   link.commit(now);
   wake_links(now, out);

@@ -66,7 +66,7 @@ struct CommitJob {
   delta::EndParts parts{};          ///< of the ends, by their weights in this exchange
   float degree_inverse = 1.0F;      ///< 1 / the degree that the own delta says: of the momentum
   bool goes_on = true;              ///< the link's momentum moves the ends
-  bool judged = false;              ///< in settling: what the other end tells is tried first
+  bool judged = false;              ///< in settling: what it would make of this end is tried first
   bool takes = false;               ///< the replica becomes the link's mirror of it, after the step
   float gathers = 0.0F;             ///< part of the way to the other end's mirror that x goes
   float own_radius = kNoRadius;     ///< of the ends, in the deltas' frames (exchange/clip.hpp)
@@ -135,6 +135,7 @@ enum class CommitResult : std::uint8_t {
   applied,
   mismatch,  ///< the mirrors of the two ends differ; nothing was applied
   invalid,   ///< the other end's payload is malformed or not finite; nothing was applied
+  refused,   ///< in settling, the replica that it tells is far away, or bad; nothing was applied
   failed,    ///< this end could not commit; nothing was applied
 };
 
@@ -143,7 +144,6 @@ struct Committed {
   JobTag tag = 0;
   base::ExchangeNumber exchange;
   CommitResult result = CommitResult::applied;
-  bool refused = false;   ///< applied, but the replica that it tells was judged bad
   base::Error error{};    ///< why, if invalid or failed; no_room: the replica is as it was
   base::Duration took{};  ///< time on the thread that owns the replica
   std::optional<CommitJob> again{};  ///< the job, where there was no room

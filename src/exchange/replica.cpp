@@ -32,10 +32,6 @@ float largest_of(std::span<const float> values) {
   return std::bit_cast<float>(delta::largest_magnitude(values.data(), values.size()));
 }
 
-// How far this end may go at once when it settles, in multiples of how far it was from what a
-// neighbour knew of it: peers are as far from their mean.
-constexpr double kSettleReach = 4.0;
-
 static_assert(kLinksMax + kGraceLinksMax <= delta::ReplicaMemory::kStepsMax,
               "one commit takes the steps of all links");
 
@@ -225,7 +221,6 @@ base::Status Replica::stage(const CommitJob& job) {
   link.goes_on = job.goes_on;
   link.takes = job.takes;
   link.gathers = job.gathers;
-  link.judged = job.judged;
   std::uint64_t state = job.exchange.value;
   link.draw = static_cast<std::uint32_t>(base::splitmix64(state));
   link.staged = true;
@@ -240,14 +235,13 @@ base::Status Replica::stage_step(Link& link, const CommitJob& job) {
   link.staged_apart.add(touched_[0], touched_[1]);
   if (link.staged_apart.is_vague()) {
     const auto measured = measure_apart(link);
-    if (!measured) return noted(fail(measured.error()));
+    if (!measured) return fail(measured.error());
     link.staged_apart = *measured;
   }
   const double distance = link.staged_apart.distance();
-  link.w = job.w * static_cast<float>(clip(distance, job.parts, job.own_radius, job.their_radius));
+  link.w = job.w * static_cast<float>(
+                       clip(distance, job.parts, job.own_radius, job.their_radius, averaging_.far));
   link.parts = job.parts;
-  const double settles = job.takes ? 1.0 : job.gathers;
-  link.refuses = averaging_.clips && settles * distance > kSettleReach * untold_;
   const double moves = averaging_.mode == Mode::choco ? 0.0 : link.w;
   link.staged_apart.shrink(1.0 - moves * (double{job.parts.own} + double{job.parts.their}));
   link.staged_reach = link.reach;
@@ -322,16 +316,6 @@ base::Status Replica::check_bounds(Link& link, float largest, float momentum_ste
 
 void Replica::apply_staged() {
   if (!staging()) return;
-  base::LargeFloats before;
-  base::LargeFloats after;
-  const bool settles = averaging_.clips && std::ranges::any_of(links_, [](const auto& entry) {
-                         return entry.second.staged && entry.second.judged;
-                       });
-  if (settles) {
-    before.resize(size());
-    after.resize(size());
-    must(memory_->read(before));
-  }
   must(commit_deltas());
   for (auto& [peer, link] : links_) {
     if (!link.staged) continue;
@@ -340,21 +324,8 @@ void Replica::apply_staged() {
     link.apart = link.staged_apart;
     link.reach = link.staged_reach;
     link.staged = false;
-    link.refused = link.refuses;
-    if (link.takes && !link.refused) take(link, before);
-    if (link.gathers > 0.0F && !link.refused) gather(link);
-    if (judge_ && link.judged && !link.takes && link.gathers == 0.0F && !link.refused) {
-      look_where_it_pulls(link);
-      must(memory_->read(after));
-      if (!link.refused) link.refused = judge_(before, after, {}) > kWorseMost;
-    }
-    // What it did to this end is undone. Its mirrors are given up with its link.
-    if (link.refused) must(memory_->write(before));
-    if (link.refused) {
-      link.trust = Trust::none;
-      link.their_buffers.clear();
-      link.own_buffers.clear();
-    }
+    if (link.takes) take(link);
+    if (link.gathers > 0.0F) gather(link);
     average_buffers(link);
     link.written->clear();  // the mirror has it now
     // A neighbour's delta is bounded by the replica alone: no more room stays for it than a few of
@@ -363,25 +334,20 @@ void Replica::apply_staged() {
   }
 }
 
-// Together with what the deltas left out at this end, so that both ends have the same. `before`: x
-// before the exchange, where that may be judged.
-void Replica::take(Link& link, std::span<const float> before) {
+// Together with what the deltas left out at this end, so that both ends have the same.
+void Replica::take(const Link& link) {
   const auto values = memory_->mirror(link.mine);
-  if (!values) return static_cast<void>(must(base::Status(fail(values.error()))));
-  link.refused = judge_ && judge_(before, *values, link.their_buffers) > kWorseMost;
-  must(memory_->write(link.refused ? before : std::span<const float>(*values)));
+  must(values ? memory_->write(*values) : fail(values.error()));
 }
 
 // From x itself, not from its mirror: what the other end does not know of x counts less, too.
-void Replica::gather(Link& link) {
+void Replica::gather(const Link& link) {
   const auto theirs = memory_->mirror(link.theirs);
   if (!theirs) return static_cast<void>(must(base::Status(fail(theirs.error()))));
   base::LargeFloats x(size());
   must(memory_->read(x));
-  base::LargeFloats mean(size());
-  for (std::size_t i = 0; i < x.size(); ++i) mean[i] = averaged(x[i], (*theirs)[i], link.gathers);
-  link.refused = judge_ && judge_(x, mean, link.their_buffers) > kWorseMost;
-  if (!link.refused) must(memory_->write(mean));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = averaged(x[i], (*theirs)[i], link.gathers);
+  must(memory_->write(x));
 }
 
 double Replica::learned() {

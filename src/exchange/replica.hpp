@@ -78,11 +78,12 @@ inline constexpr double kLearnedMin = 0.01;
 
 /// How a commit averages: see the head of this file.
 struct Averaging {
-  Mode mode = Mode::tracked;   ///< tracked or choco; all others are as tracked
-  float gamma = 1.0F;          ///< CHOCO-SGD's consensus step size, above 0 and at most 1
-  float momentum = 0.0F;       ///< tracked: 0 to below 1
-  float momentum_step = 0.0F;  ///< tracked: of the momentum, that a commit moves by
-  bool clips = true;           ///< tracked: no link pulls much harder than others do
+  Mode mode = Mode::tracked;     ///< tracked or choco; all others are as tracked
+  float gamma = 1.0F;            ///< CHOCO-SGD's consensus step size, above 0 and at most 1
+  float momentum = 0.0F;         ///< tracked: 0 to below 1
+  float momentum_step = 0.0F;    ///< tracked: of the momentum, that a commit moves by
+  bool clips = true;             ///< tracked: no link pulls much harder than others do
+  double far = far_pull(false);  ///< as of clip(), where it clips
   MirrorType mirror = MirrorType::float32;
 };
 
@@ -147,14 +148,14 @@ class Replica {
   /// this end; nothing: by any.
   [[nodiscard]] std::optional<float> radius(const base::PeerId& peer, double lag);
   void set_trust(const base::PeerId& peer, Trust trust);
+  /// Whether all peers train on samples of the same kind, as all of them know; at first: no. Before
+  /// any link is opened.
+  void expect_alike(bool samples) noexcept { averaging_.far = far_pull(samples); }
   /// How many times as bad `there` is as `here`, with these buffers; empty: its own.
   using Judge = std::function<double(std::span<const float> here, std::span<const float> there,
                                      std::span<const float> buffers)>;
-  /// Asked before another replica is adopted, and in settling, before one is taken or gathered, and
-  /// where a link pulls to.
+  /// Asked before another replica is adopted, and by refuse_if_bad().
   void set_judge(Judge judge) { judge_ = std::move(judge); }
-  /// The last exchange was committed, and the replica that it tells was judged bad.
-  [[nodiscard]] bool has_refused(const base::PeerId& peer) const { return link(peer).refused; }
   /// While it heals, vouched neighbours may move this end by any distance.
   void heal(bool heals) noexcept { heals_ = heals; }
   /// Open links whose last exchange could move this end by more than a little, and whose ends know
@@ -179,6 +180,10 @@ class Replica {
   /// or buffers are malformed, or would take its mirror beyond kMagnitudeMax; internal: the same of
   /// the own ones; no_room: for the deltas) nothing is kept.
   [[nodiscard]] base::Status stage(const CommitJob& job);
+  /// In settling, of the exchange that was staged last: drops it, if what it would make of this
+  /// replica is judged bad, or is too far away where nobody judges. The link can only be closed
+  /// then.
+  [[nodiscard]] bool refuse_if_bad(const base::PeerId& peer);
   /// Commits all that is staged, in order of peer id. One pass over the memory, but on a GPU one
   /// for each eight links, with mirrors in bfloat16 or a momentum one a link.
   void apply_staged();
@@ -211,11 +216,8 @@ class Replica {
     MirrorId theirs = 0;
     bool open = true;
     bool staged = false;
-    bool refused = false;  // the last exchange would have taken or gathered what was judged bad
-    bool refuses = false;  // the staged one would take or gather what is too far away
     bool goes_on = true;   // the staged exchange lets its momentum move the ends
     bool takes = false;    // after it, the replica becomes `mine`
-    bool judged = false;   // it is one of settling
     float gathers = 0.0F;  // after it, the replica goes this part of the way to `theirs`
     float w = 0.0F;
     delta::EndParts parts{};
@@ -259,6 +261,8 @@ class Replica {
   base::Status stage_delta(Link& link, const CommitJob& job);
   base::Status stage_step(Link& link, const CommitJob& job);
   [[nodiscard]] base::Result<Apart> measure_apart(const Link& link) const;
+  [[nodiscard]] base::Result<base::LargeFloats> values_after(MirrorId mirror,
+                                                             const Touched& by) const;
   base::Status read_touched(Link& link, const delta::Delta& delta, Touched& into);
   base::Status check_bounds(Link& link, float largest, float momentum_step) const;
   base::Status commit_deltas();
@@ -269,9 +273,8 @@ class Replica {
   delta::Squares squares_to(MirrorId mirror, Link& link);
   double norm_of(const delta::Delta& delta);
   void average_buffers(Link& link);
-  void take(Link& link, std::span<const float> before);
-  void gather(Link& link);
-  void look_where_it_pulls(Link& link);
+  void take(const Link& link);
+  void gather(const Link& link);
   bool staging() const noexcept;
   template <class T>
   T must(base::Result<T> result) const;

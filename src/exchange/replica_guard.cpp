@@ -1,7 +1,9 @@
 // What guards a replica from its neighbours: how far each may move it, and what there is to audit.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "exchange/replica.hpp"
 
 namespace starling::exchange {
@@ -13,6 +15,14 @@ namespace {
 
 // Links that move this end by a smaller part of a step need no audit.
 constexpr float kAuditedPart = 0.25F;
+
+// Times the loss of the untrained replica that one has which has learned little. Of peers that
+// could exchange next to nothing, the mean is far worse than each, and still what they agree on.
+constexpr double kUnlearned = 0.5;
+
+// How far this end may go at once when it settles, where no judge can say whether that is good: in
+// multiples of how far it was from what a neighbour knew of it. Peers are as far from their mean.
+constexpr double kSettleReach = 4.0;
 
 }  // namespace
 
@@ -35,7 +45,7 @@ std::optional<float> Replica::radius(const PeerId& peer, double lag) {
   }
   Reach own = link.reach.value_or(first);
   own.moved *= lag;
-  return clip_radius(std::move(all), own, clip_multiple(link.trust));
+  return clip_radius(std::move(all), own, link.trust, averaging_.far);
 }
 
 double Replica::norm_of(const delta::Delta& delta) {
@@ -61,20 +71,22 @@ std::span<const float> Replica::known_buffers(const PeerId& peer, MirrorOf which
   return which == MirrorOf::theirs ? link.known_buffers : link.told_buffers;
 }
 
-// Of the mirrors with their deltas, in touched_.
+// Of the exchange that was staged last.
 base::Result<Apart> Replica::measure_apart(const Link& link) const {
-  const MirrorId ids[2] = {link.mine, link.theirs};
-  base::LargeFloats values[2];
-  for (std::size_t side = 0; side < 2; ++side) {
-    auto mirror = memory_->mirror(ids[side]);
-    if (!mirror) return fail(mirror.error());
-    values[side] = std::move(*mirror);
-    const delta::Elements& delta = touched_[side].delta;
-    for (std::size_t i = 0; i < delta.indices.size(); ++i) {
-      values[side][delta.indices[i]] += delta.values[i];
-    }
+  const auto mine = values_after(link.mine, touched_[0]);
+  if (!mine) return fail(mine.error());
+  const auto theirs = values_after(link.theirs, touched_[1]);
+  if (!theirs) return fail(theirs.error());
+  return Apart(square_between(*mine, *theirs));
+}
+
+base::Result<base::LargeFloats> Replica::values_after(MirrorId mirror, const Touched& by) const {
+  auto values = memory_->mirror(mirror);
+  if (!values) return fail(noted(fail(values.error())).error());
+  for (std::size_t i = 0; i < by.delta.indices.size(); ++i) {
+    (*values)[by.delta.indices[i]] += by.delta.values[i];
   }
-  return Apart(square_between(values[0], values[1]));
+  return values;
 }
 
 base::Status Replica::judge_adopted(std::span<const float> values,
@@ -89,17 +101,35 @@ base::Status Replica::judge_adopted(std::span<const float> values,
               worse);
 }
 
-// In settling, nobody trains away what a link pulls to.
-void Replica::look_where_it_pulls(Link& link) {
-  if (!judge_ || link.w == 0.0F || link.parts.own == 0.0F) return;
-  const auto mine = memory_->mirror(link.mine);
-  if (!mine) return static_cast<void>(must(base::Status(fail(mine.error()))));
-  auto there = memory_->mirror(link.theirs);
-  if (!there) return static_cast<void>(must(base::Status(fail(there.error()))));
+// In settling, nobody trains away what a neighbour told. So what an exchange would make of this end
+// is tried before it is committed: the replica that is taken, or gathered as a part of a mean, or
+// the one to which a link pulls, however slowly.
+bool Replica::refuse_if_bad(const PeerId& peer) {
+  Link& link = this->link(peer);
+  ASSERT(link.staged);
+  const bool averages = !link.takes && link.gathers == 0.0F;
+  if (!averaging_.clips || (averages && link.parts.own == 0.0F)) return false;
+  const auto mine = values_after(link.mine, touched_[0]);
+  auto theirs = values_after(link.theirs, touched_[1]);
   base::LargeFloats x(size());
   must(memory_->read(x));
-  for (std::size_t i = 0; i < x.size(); ++i) (*there)[i] += x[i] - (*mine)[i];
-  link.refused = judge_(x, *there, link.their_buffers) > kWorseMost;
+  if (!mine || !theirs || !status_) return false;
+  base::LargeFloats& there = *theirs;
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    if (averages) there[i] += x[i] - (*mine)[i];
+    if (link.gathers > 0.0F) there[i] = averaged(x[i], there[i], link.gathers);
+  }
+  const auto worse_than = [&](std::span<const float> here) {
+    return judge_(here, there, link.their_buffers);
+  };
+  const bool is_bad =
+      judge_ ? worse_than(x) > kWorseMost && worse_than(initial_) > kUnlearned
+             : !averages && std::sqrt(square_between(x, there)) > kSettleReach * untold_;
+  if (!is_bad) return false;
+  link.staged = false;
+  link.own_buffers.clear();
+  link.their_buffers.clear();
+  return true;
 }
 
 }  // namespace starling::exchange

@@ -79,6 +79,8 @@ Committed stage(const CommitJob& job, Replica& replica) {
     outcome.result = is_theirs ? CommitResult::invalid : CommitResult::failed;
     outcome.error = status.error();
     if (status.error().code == base::ErrorCode::no_room) outcome.again = job;
+  } else if (job.judged && replica.refuse_if_bad(job.peer)) {
+    outcome.result = CommitResult::refused;
   }
   return outcome;
 }
@@ -86,7 +88,6 @@ Committed stage(const CommitJob& job, Replica& replica) {
 std::optional<Outcome> run_one(const CommitJob& job, Replica& replica, StepNumber) {
   Committed outcome = stage(job, replica);
   replica.apply_staged();
-  if (outcome.result == CommitResult::applied) outcome.refused = replica.has_refused(job.peer);
   return outcome;
 }
 
@@ -166,11 +167,6 @@ std::vector<Outcome> run_batch(std::span<const Job> jobs, Replica& replica, Step
   }
   replica.apply_staged();
   if (!replica.status()) return {};
-  for (Outcome& outcome : outcomes) {
-    auto& committed = std::get<Committed>(outcome);
-    if (committed.result != CommitResult::applied) continue;
-    committed.refused = replica.has_refused(committed.peer);
-  }
   replica.expect_deltas(static_cast<std::size_t>(std::ranges::count_if(
       jobs, [](const Job& job) { return std::holds_alternative<EncodeJob>(job); })));
   for (std::size_t i = 0; i < jobs.size(); ++i) {

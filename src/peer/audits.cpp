@@ -19,7 +19,7 @@ constexpr double kEarly = 0.8;
 constexpr double kAhead = 2;
 
 /// Losses below it are good enough to be alike, in nats.
-constexpr double kLossFloor = 0.05;
+constexpr double kLossFloor = 0.15;
 /// As logarithms of a ratio of losses: one audit counts no more than that, either way.
 constexpr double kLeast = -1.0;
 constexpr double kMost = 1.5;

@@ -130,8 +130,8 @@ std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
   const double apart = std::accumulate(difference.begin(), difference.end(), 0.0);
   const double square =
       std::inner_product(difference.begin(), difference.end(), difference.begin(), 0.0);
-  const double clip =
-      exchange::clip(std::sqrt(square), commit.parts, commit.own_radius, commit.their_radius);
+  const double clip = exchange::clip(std::sqrt(square), commit.parts, commit.own_radius,
+                                     commit.their_radius, replica.averaging().far);
   return Share{
       .moved = static_cast<double>(replica.averaging().gamma) * clip *
                static_cast<double>(commit.w) * static_cast<double>(commit.parts.own) * apart,

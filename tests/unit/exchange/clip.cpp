@@ -27,6 +27,15 @@ std::vector<float> values_of(const Replica& replica, const base::PeerId& other, 
   return {values.begin(), values.end()};
 }
 
+float radius_of(std::vector<Reach> all, const Reach& own, Trust trust = Trust::unknown) {
+  return clip_radius(std::move(all), own, trust, far_pull(true));
+}
+
+double clip_alike(double distance, const delta::EndParts& parts, float own_radius,
+                  float their_radius) {
+  return exchange::clip(distance, parts, own_radius, their_radius, far_pull(true));
+}
+
 double true_distance(const Replica& replica, const base::PeerId& other) {
   return std::sqrt(square_between(replica.mirror(other, MirrorOf::mine),
                                   replica.mirror(other, MirrorOf::theirs)));
@@ -37,27 +46,27 @@ double true_distance(const Replica& replica, const base::PeerId& other) {
 BOOST_AUTO_TEST_SUITE(clip)
 
 BOOST_AUTO_TEST_CASE(a_step_within_both_radii_is_not_clipped) {
-  BOOST_TEST(exchange::clip(2.0, kEqual, 2.0F, 3.0F) == 1.0);
-  BOOST_TEST(exchange::clip(2.0, kEqual, kNoRadius, kNoRadius) == 1.0);
-  BOOST_TEST(exchange::clip(0.0, kEqual, 0.0F, 0.0F) == 1.0);
+  BOOST_TEST(clip_alike(2.0, kEqual, 2.0F, 3.0F) == 1.0);
+  BOOST_TEST(clip_alike(2.0, kEqual, kNoRadius, kNoRadius) == 1.0);
+  BOOST_TEST(clip_alike(0.0, kEqual, 0.0F, 0.0F) == 1.0);
 }
 
 BOOST_AUTO_TEST_CASE(the_smaller_radius_bounds_the_step) {
-  BOOST_TEST(exchange::clip(8.0, kEqual, 8.0F, 4.0F) == 0.25);
-  BOOST_TEST(exchange::clip(8.0, kEqual, 4.0F, 8.0F) == 0.25);
-  BOOST_TEST(exchange::clip(8.0, kEqual, 0.0F, 4.0F) == 0.0);
+  BOOST_TEST(clip_alike(8.0, kEqual, 8.0F, 4.0F) == 0.25);
+  BOOST_TEST(clip_alike(8.0, kEqual, 4.0F, 8.0F) == 0.25);
+  BOOST_TEST(clip_alike(8.0, kEqual, 0.0F, 4.0F) == 0.0);
 }
 
 BOOST_AUTO_TEST_CASE(a_radius_bounds_what_moves_its_own_end) {
   // The heavy end moves by a quarter of the way that the light one does.
   const delta::EndParts heavy = end_parts(2, 0);
-  BOOST_TEST(exchange::clip(8.0, heavy, 1.0F, kNoRadius) == 0.25);
-  BOOST_TEST(exchange::clip(8.0, end_parts(0, 2), kNoRadius, 1.0F) == 0.25);
+  BOOST_TEST(clip_alike(8.0, heavy, 1.0F, kNoRadius) == 0.25);
+  BOOST_TEST(clip_alike(8.0, end_parts(0, 2), kNoRadius, 1.0F) == 0.25);
 }
 
 BOOST_AUTO_TEST_CASE(the_farther_a_neighbour_is_the_less_it_pulls) {
   const auto pull = [](double distance) {
-    return distance * exchange::clip(distance, kEqual, 1.0F, kNoRadius);
+    return distance * clip_alike(distance, kEqual, 1.0F, kNoRadius);
   };
   BOOST_TEST(pull(1.0) == 1.0);
   BOOST_TEST(pull(2.0) == 0.5);
@@ -65,29 +74,47 @@ BOOST_AUTO_TEST_CASE(the_farther_a_neighbour_is_the_less_it_pulls) {
   BOOST_TEST(pull(1000.0) == 0.05, boost::test_tools::tolerance(1e-9));  // but it comes nearer
 }
 
+BOOST_AUTO_TEST_CASE(where_samples_differ_a_far_one_pulls_by_the_whole_radius) {
+  const double s = exchange::clip(1000.0, kEqual, 1.0F, kNoRadius, far_pull(false));
+  BOOST_TEST(1000.0 * s == 1.0, boost::test_tools::tolerance(1e-9));
+}
+
 BOOST_AUTO_TEST_CASE(a_radius_is_a_multiple_of_the_lower_median) {
-  BOOST_TEST(clip_radius(pulls({4.0, 1.0, 2.0, 100.0}), {.moved = 0.5}, 2.0) == 4.0F);
-  BOOST_TEST(clip_radius(pulls({4.0, 1.0, 100.0}), {.moved = 0.5}, 2.0) == 8.0F);
+  BOOST_TEST(radius_of(pulls({4.0, 1.0, 2.0, 100.0}), {.moved = 0.5}) == 2.0F);
+  BOOST_TEST(radius_of(pulls({4.0, 1.0, 100.0}), {.moved = 0.5}, Trust::vouched) == 6.0F);
 }
 
 BOOST_AUTO_TEST_CASE(a_radius_is_no_smaller_than_what_the_own_replica_moved_by) {
   // Copycats tell an end what it has told them: nothing is far from it.
-  BOOST_TEST(clip_radius(pulls({0.0, 0.0, 2.0, 2.0}), {.moved = 1.0}, 2.0) == 2.0F);
+  BOOST_TEST(radius_of(pulls({0.0, 0.0, 2.0, 2.0}), {.moved = 1.0}) == 1.0F);
 }
 
 BOOST_AUTO_TEST_CASE(few_links_may_pull_some_times_as_far_as_they_did) {
-  BOOST_TEST(clip_radius(pulls({2.0, 1.0}), {.moved = 1.0}, 2.0) == 8.0F);
+  BOOST_TEST(radius_of(pulls({2.0, 1.0}), {.moved = 1.0}) == 8.0F);
 }
 
 BOOST_AUTO_TEST_CASE(a_far_one_of_few_links_pulls_by_the_whole_radius) {
   const auto pull = [](double distance) {
     const Reach own{.pulled = distance, .moved = 1.0};
-    const float radius = clip_radius({own, own}, own, 2.0);
-    return distance * exchange::clip(distance, kEqual, radius, kNoRadius);
+    const float radius = radius_of({own, own}, own);
+    return distance * clip_alike(distance, kEqual, radius, kNoRadius);
   };
   BOOST_TEST(pull(4.0) == 4.0);
   BOOST_TEST(pull(32.0) == 8.0, boost::test_tools::tolerance(1e-2));
   BOOST_TEST(pull(128.0) == 8.0, boost::test_tools::tolerance(1e-2));
+}
+
+BOOST_AUTO_TEST_CASE(a_far_one_that_does_well_pulls_by_the_whole_radius) {
+  const auto pull = [](double distance, double far) {
+    const Reach own{.pulled = distance, .moved = 1.0};
+    const float radius = clip_radius(pulls({2.0, 2.0, 2.0}), own, Trust::vouched, far);
+    return distance * exchange::clip(distance, kEqual, radius, kNoRadius, far);
+  };
+  for (const bool alike : {true, false}) {
+    BOOST_TEST(pull(2.0, far_pull(alike)) == 2.0);
+    BOOST_TEST(pull(12.0, far_pull(alike)) == 3.0, boost::test_tools::tolerance(1e-2));
+    BOOST_TEST(pull(48.0, far_pull(alike)) == 3.0, boost::test_tools::tolerance(1e-2));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(
@@ -103,7 +130,7 @@ BOOST_AUTO_TEST_CASE(
 BOOST_AUTO_TEST_CASE(links_that_pull_each_other_on_do_not_widen_the_radius_for_ever) {
   std::vector<Reach> far = pulls({1e9, 1e9, 1e9});
   for (Reach& reach : far) reach.told = 2.0;
-  BOOST_TEST(clip_radius(far, {.moved = 1.0}, 2.0) == 8.0F);
+  BOOST_TEST(radius_of(far, {.moved = 1.0}) == 8.0F);
 }
 
 BOOST_AUTO_TEST_CASE(both_ends_know_how_far_their_mirrors_are_apart) {
@@ -143,7 +170,7 @@ BOOST_AUTO_TEST_CASE(both_ends_know_how_far_their_mirrors_are_apart) {
     BOOST_TEST_CONTEXT("seed " << kSeed << ", t " << t) {
       BOOST_REQUIRE(mirrors_equal(a, peer(1), b, peer(2)));
       // The step was clipped by the distance that there was.
-      const double s = exchange::clip(distance, parts, radius, kNoRadius);
+      const double s = exchange::clip(distance, parts, radius, kNoRadius, far_pull(false));
       const double left = 1 - 0.5 * s * (double{parts.own} + double{parts.their});
       BOOST_REQUIRE_SMALL(true_distance(a, peer(2)) - left * distance, 1e-3 * distance + 1e-4);
     }
