@@ -108,23 +108,26 @@ bool Replica::refuse_if_bad(const PeerId& peer) {
   Link& link = this->link(peer);
   ASSERT(link.staged);
   const bool averages = !link.takes && link.gathers == 0.0F;
-  if (!averaging_.clips || (averages && link.parts.own == 0.0F)) return false;
-  const auto mine = values_after(link.mine, touched_[0]);
+  if (!averaging_.clips || (averages && (!judge_ || link.parts.own == 0.0F))) return false;
   auto theirs = values_after(link.theirs, touched_[1]);
   base::LargeFloats x(size());
   must(memory_->read(x));
-  if (!mine || !theirs || !status_) return false;
+  if (!theirs || !status_) return false;
   base::LargeFloats& there = *theirs;
-  for (std::size_t i = 0; i < there.size(); ++i) {
-    if (averages) there[i] += x[i] - (*mine)[i];
-    if (link.gathers > 0.0F) there[i] = averaged(x[i], there[i], link.gathers);
+  if (averages) {
+    const auto mine = values_after(link.mine, touched_[0]);
+    if (!mine) return false;
+    for (std::size_t i = 0; i < there.size(); ++i) there[i] += x[i] - (*mine)[i];
+  } else if (link.gathers > 0.0F) {
+    for (std::size_t i = 0; i < there.size(); ++i) {
+      there[i] = averaged(x[i], there[i], link.gathers);
+    }
   }
   const auto worse_than = [&](std::span<const float> here) {
     return judge_(here, there, link.their_buffers);
   };
-  const bool is_bad =
-      judge_ ? worse_than(x) > kWorseMost && worse_than(initial_) > kUnlearned
-             : !averages && std::sqrt(square_between(x, there)) > kSettleReach * untold_;
+  const bool is_bad = judge_ ? worse_than(x) > kWorseMost && worse_than(initial_) > kUnlearned
+                             : std::sqrt(square_between(x, there)) > kSettleReach * untold_;
   if (!is_bad) return false;
   link.staged = false;
   link.own_buffers.clear();
