@@ -17,6 +17,21 @@ constexpr double kFewMovedMultiple = 8;
 constexpr double kRounding = 0x1p-50;  // of a sum, by its terms: more than double's own
 constexpr double kVague = 1e-4;        // relative error of a square that is not good enough
 
+// Of what is usual, by how much a neighbour may move this peer.
+double clip_multiple(Trust trust) noexcept {
+  switch (trust) {
+    case Trust::unknown:
+      return 1.0;
+    case Trust::vouched:
+      return 1.5;
+    case Trust::doubted:
+      return 0.5;
+    case Trust::none:
+      break;
+  }
+  return 0.0;
+}
+
 }  // namespace
 
 const char* to_string(Trust trust) noexcept {
@@ -31,20 +46,6 @@ const char* to_string(Trust trust) noexcept {
       break;
   }
   return "none";
-}
-
-double clip_multiple(Trust trust) noexcept {
-  switch (trust) {
-    case Trust::unknown:
-      return 1.0;
-    case Trust::vouched:
-      return 1.5;
-    case Trust::doubted:
-      return 0.5;
-    case Trust::none:
-      break;
-  }
-  return 0.0;
 }
 
 void Apart::add(const Touched& own, const Touched& their) {
@@ -124,7 +125,7 @@ float clip_radius(std::vector<Reach> all, const Reach& own, Trust trust, double 
   const double pulled = std::max(usual(&Reach::pulled), own.moved);
   const double moved = std::max(usual(&Reach::told), own.moved);
   const double multiple = clip_multiple(trust);
-  const double wide = are_few ? std::max(multiple, kFewMultiple) : multiple;
+  const double wide = are_few && trust != Trust::none ? std::max(multiple, kFewMultiple) : multiple;
   // Where nobody moves, as after the last step, replicas may still be apart.
   const double most =
       moved > 0 ? (are_few ? kFewMovedMultiple : kMovedMultiple) * moved : kRadiusMax;

@@ -36,9 +36,6 @@ enum class Trust : std::uint8_t {
 
 [[nodiscard]] const char* to_string(Trust trust) noexcept;
 
-/// Of what is usual, by how much a neighbour may move this peer.
-[[nodiscard]] double clip_multiple(Trust trust) noexcept;
-
 /// Links with a known distance that it takes to say what is usual.
 inline constexpr std::size_t kClipLinksMin = 3;
 
@@ -96,7 +93,8 @@ struct Reach {
 /// A neighbour whose replica moves this one.
 struct Pulling {
   base::PeerId peer;
-  double pulled = 0;  ///< as in Reach
+  double pulled = 0;            ///< as in Reach
+  std::uint64_t exchanges = 0;  ///< that the link has committed: each changes its mirrors
 };
 
 /// What is to be remembered of an exchange that was like `now`, after one like `before`: what the

@@ -323,6 +323,7 @@ void Replica::apply_staged() {
     link.momentum_bound = std::min(link.staged_momentum_bound, kMagnitudeMax);
     link.apart = link.staged_apart;
     link.reach = link.staged_reach;
+    ++link.exchanges;
     link.staged = false;
     if (link.takes) take(link);
     if (link.gathers > 0.0F) gather(link);

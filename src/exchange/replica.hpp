@@ -207,10 +207,6 @@ class Replica {
   using MirrorId = delta::ReplicaMemory::MirrorId;
   using DeltaPointer = std::unique_ptr<delta::Delta>;
 
-  // Times the loss of the own replica that another may have which is adopted, or averaged with in
-  // settling. Honest ones that have had no link for long differ by that much.
-  static constexpr double kWorseMost = 1.5;
-
   struct Link {
     MirrorId mine = 0;
     MirrorId theirs = 0;
@@ -232,7 +228,9 @@ class Replica {
     Apart apart{};                       // of the mirrors
     double lag = 1.0;                    // of the last own delta
     Trust trust = Trust::unknown;
+    double vouched_pull = 0;       // Reach::pulled when it was vouched for
     std::optional<Reach> reach{};  // of the last exchange that averaged, by its lag
+    std::uint64_t exchanges = 0;   // committed
     // The staged exchange:
     std::uint32_t draw = 0;              // seed of its rounding
     float staged_bound = 0.0F;           // `bound` after it
@@ -260,6 +258,8 @@ class Replica {
                         std::vector<float> known_buffers = {});
   base::Status stage_delta(Link& link, const CommitJob& job);
   base::Status stage_step(Link& link, const CommitJob& job);
+  static void set_trust(Link& link, Trust trust);
+  static Trust trust_now(const Link& link);
   [[nodiscard]] base::Result<Apart> measure_apart(const Link& link) const;
   [[nodiscard]] base::Result<base::LargeFloats> values_after(MirrorId mirror,
                                                              const Touched& by) const;

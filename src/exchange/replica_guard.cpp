@@ -16,9 +16,16 @@ namespace {
 // Links that move this end by a smaller part of a step need no audit.
 constexpr float kAuditedPart = 0.25F;
 
+// Times the loss of the own replica that another may have which is adopted, or averaged with in
+// settling. Honest ones that have had no link for long differ by that much.
+constexpr double kWorseMost = 1.5;
+
 // Times the loss of the untrained replica that one has which has learned little. Of peers that
 // could exchange next to nothing, the mean is far worse than each, and still what they agree on.
 constexpr double kUnlearned = 0.5;
+
+// How much harder a neighbour may pull until what vouched for it no longer counts.
+constexpr double kVouchedGrowth = 2.0;
 
 // How far this end may go at once when it settles, where no judge can say whether that is good: in
 // multiples of how far it was from what a neighbour knew of it. Peers are as far from their mean.
@@ -30,7 +37,8 @@ std::optional<float> Replica::radius(const PeerId& peer, double lag) {
   if (!averaging_.clips) return std::nullopt;
   Link& link = this->link(peer);
   link.lag = lag;
-  const bool any = heals_ && link.trust == Trust::vouched;
+  const Trust trust = trust_now(link);
+  const bool any = heals_ && trust == Trust::vouched;
   if (any) return std::nullopt;
   // Before a first exchange, the own delta says what is usual.
   const double written = link.reach ? 0.0 : norm_of(*link.written) / lag;
@@ -45,7 +53,7 @@ std::optional<float> Replica::radius(const PeerId& peer, double lag) {
   }
   Reach own = link.reach.value_or(first);
   own.moved *= lag;
-  return clip_radius(std::move(all), own, link.trust, averaging_.far);
+  return clip_radius(std::move(all), own, trust, averaging_.far);
 }
 
 double Replica::norm_of(const delta::Delta& delta) {
@@ -54,14 +62,26 @@ double Replica::norm_of(const delta::Delta& delta) {
   return exchange::norm_of(values);
 }
 
-void Replica::set_trust(const PeerId& peer, Trust trust) { link(peer).trust = trust; }
+void Replica::set_trust(const PeerId& peer, Trust trust) { set_trust(link(peer), trust); }
+
+void Replica::set_trust(Link& link, Trust trust) {
+  link.trust = trust;
+  link.vouched_pull = link.reach ? link.reach->pulled : 0.0;
+}
+
+// What vouched for a neighbour was tried: its replica as it was, not one that it makes of it since.
+Trust Replica::trust_now(const Link& link) {
+  const bool lapsed = link.reach && link.reach->pulled > kVouchedGrowth * link.vouched_pull;
+  return link.trust == Trust::vouched && lapsed ? Trust::unknown : link.trust;
+}
 
 std::vector<Pulling> Replica::pulling() const {
   std::vector<Pulling> peers;
   for (const auto& [peer, link] : links_) {
     const std::size_t known = std::min(link.known_buffers.size(), link.told_buffers.size());
     if (!link.open || !link.reach || known != buffers_.size()) continue;
-    if (link.parts.own >= kAuditedPart) peers.push_back({peer, link.reach->pulled});
+    if (link.parts.own < kAuditedPart) continue;
+    peers.push_back({.peer = peer, .pulled = link.reach->pulled, .exchanges = link.exchanges});
   }
   return peers;
 }
@@ -128,7 +148,11 @@ bool Replica::refuse_if_bad(const PeerId& peer) {
   };
   const bool is_bad = judge_ ? worse_than(x) > kWorseMost && worse_than(initial_) > kUnlearned
                              : std::sqrt(square_between(x, there)) > kSettleReach * untold_;
-  if (!is_bad) return false;
+  if (!is_bad) {
+    // The audits are over, and each exchange is tried: what they doubted last would stay in doubt.
+    if (judge_) set_trust(link, Trust::vouched);
+    return false;
+  }
   link.staged = false;
   link.own_buffers.clear();
   link.their_buffers.clear();

@@ -10,6 +10,8 @@ using exchange::Trust;
 
 namespace {
 
+/// Peers remembered that are not neighbours any more.
+constexpr std::size_t kRecordsMax = 64;
 /// Neighbours tried at once, of more.
 constexpr std::size_t kTriedAtOnce = 2;
 constexpr double kTriesAStep = 3;  // forward and backward, in forward passes
@@ -35,7 +37,8 @@ constexpr double kBetter = 0.8;
 
 constexpr int kStrikesDoubted = 1;
 constexpr int kStrikesNone = 3;
-constexpr int kStrikesEnd = 5;
+constexpr int kStrikesEnd = 10;
+constexpr int kStrikesAbsurd = kStrikesEnd / 2;
 constexpr int kBehindHeals = 2;
 
 double far_behind(double own, double their) {
@@ -43,9 +46,10 @@ double far_behind(double own, double their) {
   return std::isfinite(ratio) ? std::clamp(ratio, kLeast, kAbsurd) : kAbsurd;
 }
 
-// The further off, the fewer audits it takes.
+// The further off, the fewer audits it takes until it moves this peer no more. To end the link
+// takes more: a mirror gets nearer by a small part of the distance in an exchange.
 int strikes_of(double worse) {
-  if (worse >= kAbsurd) return kStrikesNone;
+  if (worse >= kAbsurd) return kStrikesAbsurd;
   return worse >= kTwice ? 2 : 1;
 }
 
@@ -59,19 +63,22 @@ void Audits::trained(std::uint32_t samples) noexcept {
   credit_ += kAuditShare * kTriesAStep * static_cast<double>(samples);
 }
 
-std::vector<base::PeerId> Audits::due(std::span<const exchange::Pulling> pulling) {
-  std::erase_if(records_, [pulling](const auto& entry) {
-    return std::ranges::find(pulling, entry.first, &exchange::Pulling::peer) == pulling.end();
-  });
+std::vector<exchange::Pulling> Audits::due(std::span<const exchange::Pulling> pulling) {
+  forget_all_but(pulling);
   const bool all = !interchangeable_ || behind_ > 0 || pulling.size() <= kTriedAtOnce;
   const std::size_t count = all ? pulling.size() : kTriedAtOnce;
-  std::vector<base::PeerId> chosen;
-  if (!has_time(count)) return chosen;
+  const auto is_urgent = [this](const exchange::Pulling& one) {
+    return !records_.contains(one.peer) || is_doubted_anew(one);
+  };
+  const bool hurries = behind_ > 0 || std::ranges::any_of(pulling, is_urgent);
+  std::vector<exchange::Pulling> chosen;
+  if (!has_time(count, hurries)) return chosen;
   // In doubt, new, when last tried, and how hard it pulls.
   const auto facts = [this](const exchange::Pulling& one) {
     const auto at = records_.find(one.peer);
     const bool is_new = at == records_.end();
-    return std::tuple(is_new ? 0 : at->second.strikes, is_new, is_new ? 0 : at->second.round);
+    return std::tuple(is_doubted_anew(one) ? at->second.strikes : 0, is_new,
+                      is_new ? 0 : at->second.round);
   };
   std::vector<exchange::Pulling> left(pulling.begin(), pulling.end());
   while (chosen.size() < count) {
@@ -82,18 +89,35 @@ std::vector<base::PeerId> Audits::due(std::span<const exchange::Pulling> pulling
       if (by_turn) return std::tuple(round_b, a.pulled) < std::tuple(round_a, b.pulled);
       return std::tuple(strikes_a, new_a, a.pulled) < std::tuple(strikes_b, new_b, b.pulled);
     });
-    chosen.push_back(next->peer);
+    chosen.push_back(*next);
     left.erase(next);
   }
   return chosen;
 }
 
-bool Audits::has_time(std::size_t neighbours) const noexcept {
+// Who comes back is known, unless its link was ended: else it would have to fail as often again.
+void Audits::forget_all_but(std::span<const exchange::Pulling> pulling) {
+  while (records_.size() > kRecordsMax + pulling.size()) {
+    const auto is_gone = [pulling](const auto& entry) {
+      return std::ranges::find(pulling, entry.first, &exchange::Pulling::peer) == pulling.end();
+    };
+    auto oldest = std::ranges::find_if(records_, is_gone);
+    for (auto at = oldest; at != records_.end(); ++at) {
+      if (at->second.round < oldest->second.round && is_gone(*at)) oldest = at;
+    }
+    records_.erase(oldest);
+  }
+}
+
+bool Audits::is_doubted_anew(const exchange::Pulling& one) const {
+  const auto at = records_.find(one.peer);
+  return at != records_.end() && at->second.strikes > 0 && at->second.exchanges != one.exchanges;
+}
+
+bool Audits::has_time(std::size_t neighbours, bool hurries) const noexcept {
   if (neighbours == 0) return false;
-  const bool doubts =
-      std::ranges::any_of(records_, [](const auto& entry) { return entry.second.strikes > 0; });
   const double cost = rounds_cost(neighbours);
-  const double ahead = (doubts || behind_ > 0 ? kAhead : 0.0) + (round_ > 0 ? 0.0 : kEarly);
+  const double ahead = round_ == 0 ? kEarly : hurries ? kAhead : 0.0;
   return credit_ + ahead * cost >= cost;
 }
 
@@ -136,25 +160,36 @@ exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
     const auto [at, is_new] = records_.try_emplace(tried[i].peer);
     Record& record = at->second;
     record.round = round_;
-    const double now = worse[i] - usual;
-    const double before = is_new ? kMost : record.worse;
-    const double counted = std::min(now, kMost);
-    record.worse = is_new ? counted : (record.worse + counted) / 2;
-    if (record.worse > kFarWorse && counted > kAlike) {
-      // A newcomer that comes closer is not turned away.
-      if (is_new || now >= kMost || now > kBetter * before) record.strikes += strikes_of(now);
-    } else if (record.worse < kAlike) {
-      record.strikes = 0;
-      record.trust = record.worse < kVouched ? Trust::vouched : Trust::unknown;
-    }
-    if (record.strikes >= kStrikesDoubted) record.trust = Trust::doubted;
-    if (record.strikes >= kStrikesNone) record.trust = Trust::none;
+    const bool moved = is_new || record.exchanges != tried[i].exchanges;
+    record.exchanges = tried[i].exchanges;
+    record.note(worse[i] - usual, is_new, moved);
     audited.findings.push_back({.peer = tried[i].peer,
                                 .trust = record.trust,
                                 .worse = std::exp(record.worse),
                                 .ends = record.strikes >= kStrikesEnd});
+    if (audited.findings.back().ends) records_.erase(at);
   }
   return audited;
+}
+
+void Audits::Record::note(double now, bool is_new, bool moved) {
+  const double before = is_new ? kMost : worse;
+  const double counted = std::min(now, kMost);
+  worse = is_new ? counted : (worse + counted) / 2;
+  if (worse > kFarWorse && counted > kAlike) {
+    // Mirrors that are as they were say nothing new against it, and a newcomer that comes closer is
+    // not turned away.
+    if (moved && (is_new || now >= kMost || now > kBetter * before)) {
+      strikes += strikes_of(now);
+    }
+  } else if (worse < kAlike) {
+    strikes = 0;
+    trust = worse < kVouched ? Trust::vouched : Trust::unknown;
+  } else if (strikes > kStrikesNone) {
+    --strikes;  // its mirror is on its way, so to end the link would not help
+  }
+  if (strikes >= kStrikesDoubted) trust = Trust::doubted;
+  if (strikes >= kStrikesNone) trust = Trust::none;
 }
 
 }  // namespace starling::peer

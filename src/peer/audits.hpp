@@ -29,10 +29,11 @@ inline constexpr std::uint32_t kJudgeSamples = 128;
 /// trying three.
 inline constexpr double kAuditShare = 0.025;
 
-/// A neighbour's replica as it was tried: its mean loss, in nats.
+/// A neighbour's replica as it was tried.
 struct Tried {
   base::PeerId peer;
-  double loss = 0;
+  double loss = 0;              ///< its mean loss, in nats
+  std::uint64_t exchanges = 0;  ///< that its link had committed
 };
 
 class Audits {
@@ -44,8 +45,8 @@ class Audits {
   void trained(std::uint32_t samples) noexcept;
   /// The neighbours to try now: those that are in doubt, new or pull hard before others, and one
   /// whose turn it is; all, where neighbours are compared with each other. None: it is not time
-  /// yet. Those that are not in `pulling` are forgotten.
-  [[nodiscard]] std::vector<base::PeerId> due(std::span<const exchange::Pulling> pulling);
+  /// yet. `pulling`: all neighbours; of others, the last are remembered.
+  [[nodiscard]] std::vector<exchange::Pulling> due(std::span<const exchange::Pulling> pulling);
   /// How many times as bad a replica with the loss `other` is as one with `own`, within bounds.
   [[nodiscard]] static double times_worse(double own, double other) noexcept;
   /// Judges neighbours that were tried, on the same samples as the own replica with the loss `own`.
@@ -54,12 +55,18 @@ class Audits {
  private:
   struct Record {
     double worse = 0;  ///< moving mean of how much worse it is than the own replica
-    int strikes = 0;   ///< audits in a row in which it was far worse
+    int strikes = 0;   ///< for audits in which it was far worse, the further the more
     exchange::Trust trust = exchange::Trust::unknown;
-    std::uint64_t round = 0;  ///< the last in which it was tried
+    std::uint64_t round = 0;      ///< the last in which it was tried
+    std::uint64_t exchanges = 0;  ///< as Tried, when it was tried last
+
+    /// It was so much worse `now`; `moved`: its mirrors have changed since it was tried last.
+    void note(double now, bool is_new, bool moved);
   };
 
-  [[nodiscard]] bool has_time(std::size_t neighbours) const noexcept;
+  void forget_all_but(std::span<const exchange::Pulling> pulling);
+  [[nodiscard]] bool is_doubted_anew(const exchange::Pulling& one) const;
+  [[nodiscard]] bool has_time(std::size_t neighbours, bool hurries) const noexcept;
   [[nodiscard]] double usual(std::span<const double> worse) const;
   void look_at_itself(std::span<const double> worse);
 

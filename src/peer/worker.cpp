@@ -95,7 +95,7 @@ void Worker::begin_audits(bool interchangeable) {
 // Before a step, on the samples of its batch: nobody has trained on them yet.
 void Worker::audit_if_due(std::vector<Outcome>& outcomes) {
   if (!audits_) return;
-  const std::vector<base::PeerId> neighbours = audits_->due(replica_.pulling());
+  const std::vector<exchange::Pulling> neighbours = audits_->due(replica_.pulling());
   if (neighbours.empty() || !learner_->begin_audit(kAuditSamples)) return;
   auto audited = audit(neighbours);
   if (!audited) {
@@ -107,31 +107,31 @@ void Worker::audit_if_due(std::vector<Outcome>& outcomes) {
 
 // Tries where each link pulls to: theirs - mine is what an exchange moves this replica by. From
 // the mean of the own mirrors, which lack the noise of the last steps, as theirs does.
-base::Result<exchange::Audited> Worker::audit(std::span<const base::PeerId> neighbours) {
+base::Result<exchange::Audited> Worker::audit(std::span<const exchange::Pulling> neighbours) {
   using exchange::MirrorOf;
   std::vector<float>& own = copy_;
   std::ranges::fill(own, 0.0F);
   const float part = 1.0F / static_cast<float>(neighbours.size());
   std::vector<base::LargeFloats> pulls;
-  for (const base::PeerId& peer : neighbours) {
-    const base::LargeFloats mine = replica_.mirror(peer, MirrorOf::mine);
-    base::LargeFloats& pull = pulls.emplace_back(replica_.mirror(peer, MirrorOf::theirs));
+  for (const exchange::Pulling& one : neighbours) {
+    const base::LargeFloats mine = replica_.mirror(one.peer, MirrorOf::mine);
+    base::LargeFloats& pull = pulls.emplace_back(replica_.mirror(one.peer, MirrorOf::theirs));
     for (std::size_t i = 0; i < own.size(); ++i) {
       own[i] += part * mine[i];
       pull[i] -= mine[i];
     }
   }
-  const base::PeerId& first = neighbours.front();
+  const base::PeerId& first = neighbours.front().peer;
   const auto loss = learner_->audit(own, replica_.known_buffers(first, MirrorOf::mine));
   if (!loss) return base::fail(loss.error());
   std::vector<Tried> tried;
   for (std::size_t link = 0; link < neighbours.size(); ++link) {
     base::LargeFloats& there = pulls[link];
     std::ranges::transform(own, there, there.begin(), std::plus<>());
-    const auto theirs =
-        learner_->audit(there, replica_.known_buffers(neighbours[link], MirrorOf::theirs));
+    const exchange::Pulling& one = neighbours[link];
+    const auto theirs = learner_->audit(there, replica_.known_buffers(one.peer, MirrorOf::theirs));
     if (!theirs) return base::fail(theirs.error());
-    tried.push_back({neighbours[link], *theirs});
+    tried.push_back({.peer = one.peer, .loss = *theirs, .exchanges = one.exchanges});
   }
   exchange::Audited audited = audits_->judge(*loss, tried);
   for (const auto& finding : audited.findings) replica_.set_trust(finding.peer, finding.trust);

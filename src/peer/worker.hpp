@@ -51,7 +51,7 @@ class Worker {
  private:
   Outcome run_step(float lr);
   void audit_if_due(std::vector<Outcome>& outcomes);
-  base::Result<exchange::Audited> audit(std::span<const base::PeerId> neighbours);
+  base::Result<exchange::Audited> audit(std::span<const exchange::Pulling> neighbours);
   Outcome run_gradient();
   Outcome run_apply(const ApplyJob& job);
   Outcome run_outer_gradient();

@@ -1,6 +1,7 @@
 #include "exchange/clip.hpp"
 
 #include <cmath>
+#include <deque>
 
 #include "exchange/weight.hpp"
 #include "replica_pair.hpp"
@@ -174,6 +175,42 @@ BOOST_AUTO_TEST_CASE(both_ends_know_how_far_their_mirrors_are_apart) {
       const double left = 1 - 0.5 * s * (double{parts.own} + double{parts.their});
       BOOST_REQUIRE_SMALL(true_distance(a, peer(2)) - left * distance, 1e-3 * distance + 1e-4);
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_vouched_for_a_neighbour_lapses_when_it_pulls_much_harder) {
+  constexpr std::uint64_t kSeed = 302;
+  Rng rng(kSeed);
+  constexpr std::size_t kN = 1000;
+  const auto initial = noises(kN, rng);
+  Replica own(initial, 0.5F);
+  std::deque<Replica> others;
+  const auto id = [](std::size_t other) { return peer(static_cast<std::uint8_t>(other + 2)); };
+  for (std::size_t i = 0; i < kClipLinksMin; ++i) {
+    others.emplace_back(initial, 0.5F);
+    BOOST_REQUIRE(own.open_fresh(id(i)));
+    BOOST_REQUIRE(others[i].open_fresh(peer(1)));
+  }
+  const auto exchange = [&](float trained_by_first) {
+    train(own, rng, 0.01F);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      train(others[i], rng, i == 0 ? trained_by_first : 0.01F);
+      meet(own, peer(1), others[i], id(i), 0.25F, {.density = 0.1});
+    }
+  };
+  const auto radius_with = [&](Trust trust) {
+    own.set_trust(id(0), trust);
+    return *own.radius(id(0), 1.0);
+  };
+  for (int t = 0; t < 10; ++t) exchange(0.01F);
+  const float unknown = radius_with(Trust::unknown);
+  const float vouched = radius_with(Trust::vouched);
+  for (int t = 0; t < 10; ++t) exchange(1.0F);
+  const float lapsed = *own.radius(id(0), 1.0);
+  BOOST_TEST_CONTEXT("seed " << kSeed) {
+    BOOST_TEST(vouched > unknown);
+    BOOST_TEST(lapsed == radius_with(Trust::unknown));
+    BOOST_TEST(lapsed < radius_with(Trust::vouched));
   }
 }
 

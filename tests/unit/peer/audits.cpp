@@ -18,20 +18,27 @@ base::PeerId neighbour(std::uint8_t number) {
   return id;
 }
 
-/// Neighbours 0, 1, ... with these losses.
-exchange::Audited judge(Audits& audits, double own, std::initializer_list<double> losses) {
+/// Neighbours 0, 1, ... with these losses, after so many exchanges of each.
+exchange::Audited judge_after(std::uint64_t exchanges, Audits& audits, double own,
+                              std::initializer_list<double> losses) {
   std::vector<Tried> tried;
   for (const double loss : losses) {
-    tried.push_back({neighbour(static_cast<std::uint8_t>(tried.size())), loss});
+    tried.push_back({neighbour(static_cast<std::uint8_t>(tried.size())), loss, exchanges});
   }
   return audits.judge(own, tried);
+}
+
+/// After one more exchange of each.
+exchange::Audited judge(Audits& audits, double own, std::initializer_list<double> losses) {
+  static std::uint64_t exchanges = 0;
+  return judge_after(++exchanges, audits, own, losses);
 }
 
 /// Neighbours 0, 1, ... that pull so hard.
 std::vector<exchange::Pulling> pulling(std::initializer_list<double> pulled) {
   std::vector<exchange::Pulling> all;
   for (const double one : pulled) {
-    all.push_back({neighbour(static_cast<std::uint8_t>(all.size())), one});
+    all.push_back({neighbour(static_cast<std::uint8_t>(all.size())), one, 0});
   }
   return all;
 }
@@ -39,7 +46,9 @@ std::vector<exchange::Pulling> pulling(std::initializer_list<double> pulled) {
 /// Those that are tried when it is time.
 std::vector<base::PeerId> tried(Audits& audits, const std::vector<exchange::Pulling>& all) {
   audits.trained(100'000);
-  return audits.due(all);
+  std::vector<base::PeerId> peers;
+  for (const exchange::Pulling& one : audits.due(all)) peers.push_back(one.peer);
+  return peers;
 }
 
 }  // namespace
@@ -57,7 +66,8 @@ BOOST_AUTO_TEST_CASE(the_neighbour_that_pulls_hardest_and_one_whose_turn_it_is_a
   const auto all = pulling({1.0, 5.0, 2.0, 1.0});
   BOOST_TEST((tried(audits, all) == std::vector{neighbour(1), neighbour(2)}));
   static_cast<void>(audits.judge(
-      1.0, std::vector<Tried>{{neighbour(1), 1.0}, {neighbour(2), 1.0}, {neighbour(0), 1.0}}));
+      1.0,
+      std::vector<Tried>{{neighbour(1), 1.0, 1}, {neighbour(2), 1.0, 1}, {neighbour(0), 1.0, 1}}));
   // 3 is new, and of the others' turns 1's comes first: it pulls hardest.
   BOOST_TEST((tried(audits, all) == std::vector{neighbour(3), neighbour(1)}));
 }
@@ -72,6 +82,15 @@ BOOST_AUTO_TEST_CASE(a_neighbour_in_doubt_is_tried_first) {
 BOOST_AUTO_TEST_CASE(neighbours_that_are_compared_with_each_other_are_all_tried) {
   Audits audits(false);
   BOOST_TEST(tried(audits, pulling({1.0, 5.0, 2.0, 1.0})).size() == 4U);
+}
+
+BOOST_AUTO_TEST_CASE(a_new_neighbour_is_tried_ahead_of_time) {
+  Audits audits(true);
+  static_cast<void>(judge(audits, 1.0, {1.0, 1.0}));
+  BOOST_TEST(audits.due(pulling({1.0, 1.0})).empty());
+  const auto chosen = audits.due(pulling({1.0, 1.0, 1.0}));
+  BOOST_TEST_REQUIRE(!chosen.empty());
+  BOOST_TEST((chosen.front().peer == neighbour(2)));
 }
 
 BOOST_AUTO_TEST_CASE(a_replica_that_does_about_as_well_is_vouched_for) {
@@ -92,9 +111,27 @@ BOOST_AUTO_TEST_CASE(a_replica_that_stays_far_worse_loses_its_pull_and_then_its_
   for (int i = 0; i < 2; ++i) audited = judge(audits, 1.0, {2.0, 1.0});
   BOOST_TEST((audited.findings[0].trust == Trust::none));
   BOOST_TEST(!audited.findings[0].ends);
-  for (int i = 0; i < 2; ++i) audited = judge(audits, 1.0, {2.0, 1.0});
+  for (int i = 0; i < 7; ++i) audited = judge(audits, 1.0, {2.0, 1.0});
   BOOST_TEST(audited.findings[0].ends);
   BOOST_TEST(!audited.findings[1].ends);
+}
+
+BOOST_AUTO_TEST_CASE(mirrors_that_did_not_change_say_nothing_new_against_a_neighbour) {
+  Audits audits(true);
+  auto audited = judge_after(1, audits, 1.0, {2.0});
+  for (int i = 0; i < 20; ++i) audited = judge_after(1, audits, 1.0, {2.0});
+  BOOST_TEST((audited.findings[0].trust == Trust::doubted));
+  for (const std::uint64_t exchanges : {2, 3}) {
+    audited = judge_after(exchanges, audits, 1.0, {2.0});
+  }
+  BOOST_TEST((audited.findings[0].trust == Trust::none));
+}
+
+BOOST_AUTO_TEST_CASE(mirrors_that_did_not_change_may_speak_for_a_neighbour) {
+  Audits audits(true);
+  auto audited = judge_after(1, audits, 1.0, {2.0});
+  for (int i = 0; i < 5; ++i) audited = judge_after(1, audits, 1.0, {1.0});
+  BOOST_TEST((audited.findings[0].trust == Trust::vouched));
 }
 
 BOOST_AUTO_TEST_CASE(a_replica_that_gets_better_is_not_turned_away) {
@@ -105,6 +142,14 @@ BOOST_AUTO_TEST_CASE(a_replica_that_gets_better_is_not_turned_away) {
     their = 1.0 + (their - 1.0) * 0.7;
   }
   BOOST_TEST((judge(audits, 1.0, {their, 1.0}).findings[0].trust == Trust::vouched));
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_is_worse_by_turns_keeps_its_link) {
+  Audits audits(true);
+  for (int i = 0; i < 50; ++i) {
+    BOOST_TEST(!judge(audits, 1.0, {1.7, 1.0}).findings[0].ends);
+    BOOST_TEST(!judge(audits, 1.0, {1.05, 1.0}).findings[0].ends);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_replica_that_is_absurd_loses_its_pull_at_once) {
