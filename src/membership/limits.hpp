@@ -92,7 +92,10 @@ inline constexpr base::Duration kCutMemory = 60s;  ///< deaths of half the membe
 /// then suspects nobody for it.
 inline constexpr base::Duration kLateMin = 250ms;
 inline constexpr base::Duration kPauseMin = 1s;
-inline constexpr base::Duration kBanTime = 60s;  ///< of a peer that broke the protocol
+/// Of a peer that misbehaved, the first time and at most; and how long it is remembered afterwards.
+inline constexpr base::Duration kBanTime = 60s;
+inline constexpr base::Duration kBanMax = 3600s;
+inline constexpr base::Duration kBanMemory = 3600s;
 /// Before a peer is a neighbour again that this one had no memory for.
 inline constexpr base::Duration kNoRoomTime = 60s;
 /// Between two records with which this peer overrules those of another process that has its key.

@@ -356,8 +356,8 @@ void Links::on_refuse(base::LinkId id, const Link& link, const wire::Refuse& ref
 void Links::on(const Agreement::Misbehaved& who, base::Time now, Outbox& out) {
   const base::LinkId link = parts_.neighbours.link_of(who.peer);
   if (!who.is_judged) return misbehaved(link, who.peer, who.text, now, out);
-  out.push_back(LogEntry{Severity::warning,
-                         "peer " + who.peer.brief() + " is turned away for a minute: " + who.text});
+  out.push_back(
+      LogEntry{Severity::warning, "peer " + who.peer.brief() + " is turned away: " + who.text});
   end_link({link, membership::LossReason::banned, who.text},
            {wire::ByeReason::misbehaved, who.text}, now, out);
 }

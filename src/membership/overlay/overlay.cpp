@@ -56,6 +56,7 @@ void Overlay::seek(base::Time now, OverlayOutbox& out) {
 
 void Overlay::expire(base::Time now, OverlayOutbox& out) {
   standings_.drop_over(now);
+  bans_.drop_forgiven(now);
   if (left_) return;
   for (auto at = links_.begin(); at != links_.end();) {
     const auto& [id, link] = *at++;
@@ -115,7 +116,7 @@ bool Overlay::refuses(const LinkReady& event, base::Time now, OverlayOutbox& out
   const base::PeerId peer = event.other.id;
   if (const auto left = standings_.left(Standing::banned, peer, now)) {
     // Also where it lives at a configured address, which nothing else keeps from being dialed.
-    seeker_.dialer().block_for(peer, *left, now);
+    seeker_.dialer().block_for(peer, std::min(*left, kBanTime), now);
     out.push_back(Close{event.link, wire::ByeReason::misbehaved});
     return true;
   }
@@ -363,12 +364,13 @@ void Overlay::refer(base::LinkId id, const base::PeerId& to, OverlayOutbox& out)
 }
 
 void Overlay::ban(const base::PeerId& peer, base::Time now) {
-  standings_.add(Standing::banned, peer, now + kBanTime);
-  seeker_.dialer().block_for(peer, kBanTime, now);
+  standings_.add(Standing::banned, peer, now + bans_.begin(peer, now));
+  seeker_.dialer().block_for(peer, kBanTime, now);  // then `refuses` does it again
 }
 
 void Overlay::add_bounds(base::Bounds& out) const {
   out.add("peers with a standing", standings_.size(), kMembersMax);
+  out.add("peers that were banned", bans_.size(), kMembersMax);
   out.add("ready links", links_.size(), places_.ready_links_max());
   out.add("neighbours", links_.count(Role::neighbour), places_.neighbours_max());
   out.add("relays", links_.relays(), kRelaysMax);

@@ -10,6 +10,7 @@
 #include "base/rng.hpp"
 #include "base/time.hpp"
 #include "membership/config.hpp"
+#include "membership/overlay/bans.hpp"
 #include "membership/overlay/candidates.hpp"
 #include "membership/overlay/event.hpp"
 #include "membership/overlay/links.hpp"
@@ -76,6 +77,7 @@ class Overlay {
   Places places_;
   Seeker seeker_;
   Strangers strangers_;
+  Bans bans_;
   bool left_ = false;
 };
 

@@ -17,7 +17,7 @@
 namespace starling::membership {
 
 enum class Standing : std::uint8_t {
-  banned,        ///< it broke the protocol
+  banned,        ///< it misbehaved
   no_room,       ///< one of the two has no memory for a link with the other
   had_no_place,  ///< it rejected this peer lately
   wanted_back,   ///< a neighbour that was lost without its doing
@@ -58,7 +58,7 @@ class Standings {
       base::Duration most;
     };
     static constexpr std::array<Limit, kStandings> kLimits{{
-        {"the end of a ban", kBanTime},
+        {"the end of a ban", kBanMax},
         {"room for a peer", kNoRoomTime},
         {"a place for this peer", kNoPlaceMemory},
         {"the return of a neighbour", kReconnectFirst},

@@ -45,6 +45,28 @@ BOOST_AUTO_TEST_CASE(a_link_that_is_not_admitted_is_closed_and_its_peer_banned) 
   expect(peer.give(LinkReady{link_of(3), record_of(7), false, "", false}), {"link 3 met 7"});
 }
 
+BOOST_AUTO_TEST_CASE(each_ban_of_a_peer_is_twice_as_long_until_it_is_forgiven) {
+  LoneOverlay peer;
+  const auto meet = [&](std::uint8_t link) {
+    return peer.give(LinkReady{link_of(link), record_of(7), false, "", false});
+  };
+  const auto ban = [&](std::uint8_t link) {
+    static_cast<void>(meet(link));
+    static_cast<void>(peer.give(EndLink{link_of(link), LossReason::banned}));
+  };
+  ban(1);
+  static_cast<void>(peer.pass(kBanTime));
+  ban(2);
+  static_cast<void>(peer.pass(2 * kBanTime - 1ms));
+  expect(meet(3), {"link 3 closed: misbehaved"});
+  static_cast<void>(peer.pass(1ms));
+  expect(meet(4), {"link 4 met 7"});
+  static_cast<void>(peer.pass(kBanMemory));
+  ban(5);
+  static_cast<void>(peer.pass(kBanTime));
+  expect(meet(6), {"link 6 met 7"});
+}
+
 BOOST_AUTO_TEST_CASE(above_degree_and_slack_all_are_rejected_but_who_asks_urgently) {
   LoneOverlay peer;
   for (std::uint8_t i = 1; i <= 2; ++i) {
