@@ -145,8 +145,9 @@ class Replica {
   [[nodiscard]] base::Result<double> encode(const base::PeerId& peer, const delta::Options& options,
                                             base::Bytes& out);
   /// By how much the exchange whose delta was written last, `lag` times as late as usual, may move
-  /// this end; nothing: by any.
-  [[nodiscard]] std::optional<float> radius(const base::PeerId& peer, double lag);
+  /// this end; nothing: by any. `tried`: refuse_if_bad() tries it, where there is a judge.
+  [[nodiscard]] std::optional<float> radius(const base::PeerId& peer, double lag,
+                                            bool tried = false);
   void set_trust(const base::PeerId& peer, Trust trust);
   /// Whether all peers train on samples of the same kind, as all of them know; at first: no. Before
   /// any link is opened.
@@ -258,7 +259,6 @@ class Replica {
                         std::vector<float> known_buffers = {});
   base::Status stage_delta(Link& link, const CommitJob& job);
   base::Status stage_step(Link& link, const CommitJob& job);
-  static void set_trust(Link& link, Trust trust);
   static Trust trust_now(const Link& link);
   [[nodiscard]] base::Result<Apart> measure_apart(const Link& link) const;
   [[nodiscard]] base::Result<base::LargeFloats> values_after(MirrorId mirror,

@@ -33,8 +33,8 @@ constexpr double kSettleReach = 4.0;
 
 }  // namespace
 
-std::optional<float> Replica::radius(const PeerId& peer, double lag) {
-  if (!averaging_.clips) return std::nullopt;
+std::optional<float> Replica::radius(const PeerId& peer, double lag, bool tried) {
+  if (!averaging_.clips || (tried && judge_)) return std::nullopt;
   Link& link = this->link(peer);
   link.lag = lag;
   const Trust trust = trust_now(link);
@@ -62,9 +62,8 @@ double Replica::norm_of(const delta::Delta& delta) {
   return exchange::norm_of(values);
 }
 
-void Replica::set_trust(const PeerId& peer, Trust trust) { set_trust(link(peer), trust); }
-
-void Replica::set_trust(Link& link, Trust trust) {
+void Replica::set_trust(const PeerId& peer, Trust trust) {
+  Link& link = this->link(peer);
   link.trust = trust;
   link.vouched_pull = link.reach ? link.reach->pulled : 0.0;
 }
@@ -148,11 +147,7 @@ bool Replica::refuse_if_bad(const PeerId& peer) {
   };
   const bool is_bad = judge_ ? worse_than(x) > kWorseMost && worse_than(initial_) > kUnlearned
                              : std::sqrt(square_between(x, there)) > kSettleReach * untold_;
-  if (!is_bad) {
-    // The audits are over, and each exchange is tried: what they doubted last would stay in doubt.
-    if (judge_) set_trust(link, Trust::vouched);
-    return false;
-  }
+  if (!is_bad) return false;
   link.staged = false;
   link.own_buffers.clear();
   link.their_buffers.clear();

@@ -59,7 +59,7 @@ std::optional<Outcome> run_one(const EncodeJob& job, Replica& replica, StepNumbe
     return outcome;
   }
   outcome.drift = *drift;
-  outcome.radius = replica.radius(job.peer, outcome.lag);
+  outcome.radius = replica.radius(job.peer, outcome.lag, job.near_enough > 0.0);
   if (job.near_enough > 0.0) outcome.buffer_drift = replica.buffer_drift(job.peer);
   if (job.with_buffers) outcome.status = replica.buffers().write(outcome.buffers);
   return outcome;
