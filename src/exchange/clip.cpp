@@ -12,8 +12,8 @@ namespace {
 constexpr double kRadiusMax = 1e30;
 constexpr double kGrowth = 2;
 constexpr double kMovedMultiple = 4;  // of what is trained between two exchanges
-constexpr double kFewMultiple = 4;    // both, of few links, where nobody says what is usual
-constexpr double kFewMovedMultiple = 8;
+constexpr double kWideMultiple = 4;   // both, where nobody says what is usual
+constexpr double kWideMovedMultiple = 8;
 constexpr double kRounding = 0x1p-50;  // of a sum, by its terms: more than double's own
 constexpr double kVague = 1e-4;        // relative error of a square that is not good enough
 
@@ -124,11 +124,13 @@ float clip_radius(std::vector<Reach> all, const Reach& own, Trust trust, double 
   };
   const double pulled = std::max(usual(&Reach::pulled), own.moved);
   const double moved = std::max(usual(&Reach::told), own.moved);
+  const bool is_wide = are_few || far >= 1.0;
   const double multiple = clip_multiple(trust);
-  const double wide = are_few && trust != Trust::none ? std::max(multiple, kFewMultiple) : multiple;
+  const double wide =
+      is_wide && trust != Trust::none ? std::max(multiple, kWideMultiple) : multiple;
   // Where nobody moves, as after the last step, replicas may still be apart.
   const double most =
-      moved > 0 ? (are_few ? kFewMovedMultiple : kMovedMultiple) * moved : kRadiusMax;
+      moved > 0 ? (is_wide ? kWideMovedMultiple : kMovedMultiple) * moved : kRadiusMax;
   double radius = std::min({wide * pulled, most, kRadiusMax});
   // Where a neighbour does well, or few could say what is usual, a far one pulls by the whole
   // radius: honest ones that have been apart would not meet again.

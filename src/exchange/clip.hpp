@@ -103,7 +103,8 @@ struct Pulling {
 
 /// By how much an exchange of the link with `own` may move this end, where `all` are those of its
 /// open links, this one among them: a multiple of the lower median of what they pulled by, or of
-/// what this end moved by itself, if that is more; of few links, of the largest. It does not grow
+/// what this end moved by itself, if that is more; of few links, of the largest. Of few links, and
+/// where samples differ, nobody says what is usual, and the multiple is larger. It does not grow
 /// without bound where links pull each other on: in the end, what peers move by is what they train.
 /// `far`: of clip(). As a bfloat16, as it is sent.
 [[nodiscard]] float clip_radius(std::vector<Reach> all, const Reach& own, Trust trust, double far);

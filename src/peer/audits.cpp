@@ -30,6 +30,10 @@ constexpr double kAbsurd = 3.0;
 /// Far worse: 1.4 times the loss. Alike: up to about half of that.
 constexpr double kFarWorse = 0.336;
 constexpr double kAlike = kFarWorse / 2;
+/// The same among peers with samples of their own: honest neighbours differ by that much in one of
+/// a hundred audits, where each has a label or two.
+constexpr double kFarWorseOwn = 2.0;
+constexpr double kMostOwn = kAbsurd;
 /// A neighbour is vouched for below it.
 constexpr double kVouched = 0.04;
 /// It gets better where no more than this is left from audit to audit.
@@ -162,7 +166,9 @@ exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
     record.round = round_;
     const bool moved = is_new || record.exchanges != tried[i].exchanges;
     record.exchanges = tried[i].exchanges;
-    record.note(worse[i] - usual, is_new, moved);
+    const Limits limits{.far_worse = interchangeable_ ? kFarWorse : kFarWorseOwn,
+                        .most = interchangeable_ ? kMost : kMostOwn};
+    record.note(worse[i] - usual, limits, is_new, moved);
     audited.findings.push_back({.peer = tried[i].peer,
                                 .trust = record.trust,
                                 .worse = std::exp(record.worse),
@@ -172,17 +178,18 @@ exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
   return audited;
 }
 
-void Audits::Record::note(double now, bool is_new, bool moved) {
-  const double before = is_new ? kMost : worse;
-  const double counted = std::min(now, kMost);
+void Audits::Record::note(double now, const Limits& limits, bool is_new, bool moved) {
+  const double alike = limits.far_worse / 2;
+  const double before = is_new ? limits.most : worse;
+  const double counted = std::min(now, limits.most);
   worse = is_new ? counted : (worse + counted) / 2;
-  if (worse > kFarWorse && counted > kAlike) {
+  if (worse > limits.far_worse && counted > alike) {
     // Mirrors that are as they were say nothing new against it, and a newcomer that comes closer is
     // not turned away.
-    if (moved && (is_new || now >= kMost || now > kBetter * before)) {
+    if (moved && (is_new || now >= limits.most || now > kBetter * before)) {
       strikes += strikes_of(now);
     }
-  } else if (worse < kAlike) {
+  } else if (worse < alike) {
     strikes = 0;
     trust = worse < kVouched ? Trust::vouched : Trust::unknown;
   } else if (strikes > kStrikesNone) {

@@ -53,6 +53,11 @@ class Audits {
   [[nodiscard]] exchange::Audited judge(double own, std::span<const Tried> tried);
 
  private:
+  /// As logarithms of a ratio of losses: what is far worse, and what one audit counts at most.
+  struct Limits {
+    double far_worse = 0;
+    double most = 0;
+  };
   struct Record {
     double worse = 0;  ///< moving mean of how much worse it is than the own replica
     int strikes = 0;   ///< for audits in which it was far worse, the further the more
@@ -61,7 +66,7 @@ class Audits {
     std::uint64_t exchanges = 0;  ///< as Tried, when it was tried last
 
     /// It was so much worse `now`; `moved`: its mirrors have changed since it was tried last.
-    void note(double now, bool is_new, bool moved);
+    void note(double now, const Limits& limits, bool is_new, bool moved);
   };
 
   void forget_all_but(std::span<const exchange::Pulling> pulling);

@@ -106,15 +106,25 @@ BOOST_AUTO_TEST_CASE(a_far_one_of_few_links_pulls_by_the_whole_radius) {
 }
 
 BOOST_AUTO_TEST_CASE(a_far_one_that_does_well_pulls_by_the_whole_radius) {
-  const auto pull = [](double distance, double far) {
+  const auto pull = [](double distance) {
     const Reach own{.pulled = distance, .moved = 1.0};
-    const float radius = clip_radius(pulls({2.0, 2.0, 2.0}), own, Trust::vouched, far);
-    return distance * exchange::clip(distance, kEqual, radius, kNoRadius, far);
+    const float radius = radius_of(pulls({2.0, 2.0, 2.0}), own, Trust::vouched);
+    return distance * clip_alike(distance, kEqual, radius, kNoRadius);
   };
-  for (const bool alike : {true, false}) {
-    BOOST_TEST(pull(2.0, far_pull(alike)) == 2.0);
-    BOOST_TEST(pull(12.0, far_pull(alike)) == 3.0, boost::test_tools::tolerance(1e-2));
-    BOOST_TEST(pull(48.0, far_pull(alike)) == 3.0, boost::test_tools::tolerance(1e-2));
+  BOOST_TEST(pull(2.0) == 2.0);
+  BOOST_TEST(pull(12.0) == 3.0, boost::test_tools::tolerance(1e-2));
+  BOOST_TEST(pull(48.0) == 3.0, boost::test_tools::tolerance(1e-2));
+}
+
+BOOST_AUTO_TEST_CASE(where_samples_differ_the_radius_is_wider_and_a_far_one_pulls_by_all_of_it) {
+  const auto pull = [](double distance, Trust trust) {
+    const Reach own{.pulled = distance, .moved = 1.0};
+    const float radius = clip_radius(pulls({2.0, 2.0, 2.0}), own, trust, far_pull(false));
+    return distance * exchange::clip(distance, kEqual, radius, kNoRadius, far_pull(false));
+  };
+  for (const double distance : {12.0, 48.0}) {
+    BOOST_TEST(pull(distance, Trust::unknown) == 8.0, boost::test_tools::tolerance(1e-2));
+    BOOST_TEST(pull(distance, Trust::none) == 0.0);
   }
 }
 
@@ -184,6 +194,7 @@ BOOST_AUTO_TEST_CASE(what_vouched_for_a_neighbour_lapses_when_it_pulls_much_hard
   constexpr std::size_t kN = 1000;
   const auto initial = noises(kN, rng);
   Replica own(initial, 0.5F);
+  own.expect_alike(true);
   std::deque<Replica> others;
   const auto id = [](std::size_t other) { return peer(static_cast<std::uint8_t>(other + 2)); };
   for (std::size_t i = 0; i < kClipLinksMin; ++i) {
