@@ -59,8 +59,10 @@ class Audits {
     double most = 0;
   };
   struct Record {
-    double worse = 0;  ///< moving mean of how much worse it is than the own replica
-    int strikes = 0;   ///< for audits in which it was far worse, the further the more
+    double raw = 0;    ///< moving mean of how much worse it is than the own replica
+    double worse = 0;  ///< likewise, beyond what is usual
+    std::uint64_t audits = 0;
+    int strikes = 0;  ///< for audits in which it was far worse, the further the more
     exchange::Trust trust = exchange::Trust::unknown;
     std::uint64_t round = 0;      ///< the last in which it was tried
     std::uint64_t exchanges = 0;  ///< as Tried, when it was tried last
@@ -73,6 +75,7 @@ class Audits {
   [[nodiscard]] bool is_doubted_anew(const exchange::Pulling& one) const;
   [[nodiscard]] bool has_time(std::size_t neighbours, bool hurries) const noexcept;
   [[nodiscard]] double usual(std::span<const double> worse) const;
+  [[nodiscard]] double known_by_heart() const;
   void look_at_itself(std::span<const double> worse);
 
   bool interchangeable_;
