@@ -21,8 +21,8 @@ constexpr double kEarly = 0.8;
 /// How far ahead of its time the next audit is, while a neighbour is in doubt.
 constexpr double kAhead = 2;
 
-/// Losses below it are good enough to be alike, in nats: in an audit more than in a judgement, since
-/// a peer has trained on the samples of an audit in epochs before.
+/// Losses below it are good enough to be alike, in nats: in an audit more of them than in a
+/// judgement, since a peer has trained on the samples of an audit in epochs before.
 constexpr double kLossFloor = 0.15;
 constexpr double kAuditFloor = 0.5;
 /// As logarithms of a ratio of losses: one audit counts no more than that, either way.
