@@ -34,9 +34,10 @@ constexpr double kSettleReach = 4.0;
 }  // namespace
 
 std::optional<float> Replica::radius(const PeerId& peer, double lag, bool tried) {
-  if (!averaging_.clips || (tried && judge_)) return std::nullopt;
+  if (!averaging_.clips) return std::nullopt;
   Link& link = this->link(peer);
   link.lag = lag;
+  if (tried && judge_) return std::nullopt;
   const Trust trust = trust_now(link);
   const bool any = heals_ && trust == Trust::vouched;
   if (any) return std::nullopt;

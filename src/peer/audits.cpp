@@ -76,7 +76,7 @@ void Audits::trained(std::uint32_t samples) noexcept {
 }
 
 std::vector<exchange::Pulling> Audits::due(std::span<const exchange::Pulling> pulling) {
-  forget_all_but(pulling);
+  forget_oldest_gone(pulling);
   const bool all = !interchangeable_ || behind_ > 0 || pulling.size() <= kTriedAtOnce;
   const std::size_t count = all ? pulling.size() : kTriedAtOnce;
   const auto is_urgent = [this](const exchange::Pulling& one) {
@@ -108,7 +108,7 @@ std::vector<exchange::Pulling> Audits::due(std::span<const exchange::Pulling> pu
 }
 
 // Who comes back is known, unless its link was ended: else it would have to fail as often again.
-void Audits::forget_all_but(std::span<const exchange::Pulling> pulling) {
+void Audits::forget_oldest_gone(std::span<const exchange::Pulling> pulling) {
   while (records_.size() > kRecordsMax + pulling.size()) {
     const auto is_gone = [pulling](const auto& entry) {
       return std::ranges::find(pulling, entry.first, &exchange::Pulling::peer) == pulling.end();
@@ -186,15 +186,12 @@ exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
     at->second.round = round_;
   }
   const double usual = this->usual(worse);
+  const Limits limits{.far_worse = interchangeable_ ? kFarWorse : kFarWorseOwn,
+                      .most = interchangeable_ ? kMost : kMostOwn};
   for (std::size_t i = 0; i < tried.size(); ++i) {
     const auto at = records_.find(tried[i].peer);
     Record& record = at->second;
-    const bool is_new = record.audits++ == 0;
-    const bool moved = is_new || record.exchanges != tried[i].exchanges;
-    record.exchanges = tried[i].exchanges;
-    const Limits limits{.far_worse = interchangeable_ ? kFarWorse : kFarWorseOwn,
-                        .most = interchangeable_ ? kMost : kMostOwn};
-    record.note(worse[i] - usual, limits, is_new, moved);
+    record.note(worse[i] - usual, tried[i].exchanges, limits);
     audited.findings.push_back({.peer = tried[i].peer,
                                 .trust = record.trust,
                                 .worse = std::exp(record.worse),
@@ -204,7 +201,10 @@ exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
   return audited;
 }
 
-void Audits::Record::note(double now, const Limits& limits, bool is_new, bool moved) {
+void Audits::Record::note(double now, std::uint64_t exchanges_now, const Limits& limits) {
+  const bool is_new = !exchanges;
+  const bool moved = exchanges != exchanges_now;
+  exchanges = exchanges_now;
   const double alike = limits.far_worse / 2;
   const double before = is_new ? limits.most : worse;
   const double counted = std::min(now, limits.most);

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -61,17 +62,16 @@ class Audits {
   struct Record {
     double raw = 0;    ///< moving mean of how much worse it is than the own replica
     double worse = 0;  ///< likewise, beyond what is usual
-    std::uint64_t audits = 0;
-    int strikes = 0;  ///< for audits in which it was far worse, the further the more
+    int strikes = 0;   ///< for audits in which it was far worse, the further the more
     exchange::Trust trust = exchange::Trust::unknown;
-    std::uint64_t round = 0;      ///< the last in which it was tried
-    std::uint64_t exchanges = 0;  ///< as Tried, when it was tried last
+    std::uint64_t round = 0;                   ///< the last in which it was tried
+    std::optional<std::uint64_t> exchanges{};  ///< as Tried, then; nothing: it was not yet noted
 
-    /// It was so much worse `now`; `moved`: its mirrors have changed since it was tried last.
-    void note(double now, const Limits& limits, bool is_new, bool moved);
+    /// It was so much worse `now`, beyond what is usual, after so many exchanges.
+    void note(double now, std::uint64_t exchanges_now, const Limits& limits);
   };
 
-  void forget_all_but(std::span<const exchange::Pulling> pulling);
+  void forget_oldest_gone(std::span<const exchange::Pulling> pulling);
   [[nodiscard]] bool is_doubted_anew(const exchange::Pulling& one) const;
   [[nodiscard]] bool has_time(std::size_t neighbours, bool hurries) const noexcept;
   [[nodiscard]] double usual(std::span<const double> worse) const;
