@@ -134,6 +134,14 @@ void Seeker::seek_members(bool alive, std::size_t wanted, base::Time now, Overla
   std::stable_partition(due.begin(), due.end(), [&](const auto* record) {
     return candidates_.links_told(record->id) < degree_;
   });
+  // Peers of which none can be dialed may be an island with no way off: one of the others, be it
+  // full, introduces them.
+  if (is_out_of_the_way()) {
+    std::stable_partition(due.begin(), due.end(), [&](const auto* record) {
+      return record->reach == wire::Reachability::reachable &&
+             !standings_.has(Standing::had_no_place, record->id);
+    });
+  }
   // A neighbour that was lost is taken back within its grace: it costs no keyframe.
   std::stable_partition(due.begin(), due.end(), [&](const auto* record) {
     return standings_.left(Standing::wanted_back, record->id, now).has_value() &&
@@ -153,6 +161,15 @@ void Seeker::seek_members(bool alive, std::size_t wanted, base::Time now, Overla
       --wanted;
     }
   }
+}
+
+bool Seeker::is_out_of_the_way() const {
+  if (candidates_.self().reach == wire::Reachability::reachable) return false;
+  return std::ranges::none_of(links_, [&](const auto& entry) {
+    const wire::MemberRecord* record = table_.find(entry.second.peer);
+    return entry.second.role == Role::neighbour && record != nullptr &&
+           record->reach == wire::Reachability::reachable;
+  });
 }
 
 bool Seeker::is_wanted(const wire::MemberRecord& record, bool alive) const {

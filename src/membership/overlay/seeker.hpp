@@ -54,6 +54,8 @@ class Seeker {
   void probe(base::Time now, OverlayOutbox& out);
   void dial(std::string address, OverlayOutbox& out) const;
   [[nodiscard]] bool is_lonely() const { return links_.count(Role::neighbour) == 0; }
+  /// Nobody is known to reach this peer, or any of its neighbours.
+  [[nodiscard]] bool is_out_of_the_way() const;
   [[nodiscard]] bool is_wanted(const wire::MemberRecord& record, bool alive) const;
   /// Whether it is there, wanted, no relay, and may be dialed now.
   [[nodiscard]] bool is_due(const wire::MemberRecord& record, base::Time now) const;
