@@ -12,6 +12,7 @@
 #include "commands.hpp"
 #include "complain.hpp"
 #include "compute/program.hpp"
+#include "data/held_back.hpp"
 #include "data/loader.hpp"
 #include "io/address.hpp"
 #include "io/port_mapping.hpp"
@@ -82,6 +83,7 @@ base::Result<runtime::Task> task_of(const runfile::RunFile& run_file,
 base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run,
                                                         const runtime::Problem& problem,
                                                         data::Loader& loader,
+                                                        data::HeldBack held_back,
                                                         peer::Conduct* conduct) {
   const runfile::RunFile& run_file = run.run_file();
   auto trainer = train::Trainer::create(problem.model.graph, run_file.train);
@@ -101,8 +103,8 @@ base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run,
     if (*memory != nullptr) replica->move_to(**memory);
     if (!replica->status()) return fail(replica->status().error());
   }
-  std::unique_ptr<peer::Learner> learner =
-      std::make_unique<peer::ModelLearner>(std::move(*trainer), loader, *problem.dataset.test);
+  std::unique_ptr<peer::Learner> learner = std::make_unique<peer::ModelLearner>(
+      std::move(*trainer), loader, std::move(held_back), *problem.dataset.test);
   if (conduct != nullptr) learner = conduct->learner(std::move(learner));
   const bool audits = replica->averaging().clips;
   auto worker = std::make_unique<peer::Worker>(
@@ -118,11 +120,13 @@ io::NodeEnd train(runtime::Run& run, const runtime::Problem& problem, peer::Cond
   const runfile::RunFile& run_file = run.run_file();
   const data::SampleSet& own = *problem.dataset.train;
   const data::SampleSet& samples = conduct != nullptr ? conduct->samples(own) : own;
-  data::Loader loader(samples, run.shards(), run_file.train.batch,
-                      data::Loader::peer_seed(run_file.run.seed, run.id(), run.samples_before()),
-                      {}, run_file.data.augmentation);
-  const io::TrainerThread trainer(run.trainer(),
-                                  [&] { return make_worker(run, problem, loader, conduct); });
+  const std::uint64_t seed =
+      data::Loader::peer_seed(run_file.run.seed, run.id(), run.samples_before());
+  data::Loader loader(samples, run.shards(), run_file.train.batch, seed, {},
+                      run_file.data.augmentation);
+  const io::TrainerThread trainer(run.trainer(), [&] {
+    return make_worker(run, problem, loader, data::HeldBack(samples, run.shards(), seed), conduct);
+  });
   io::NodeEnd end = run.run();
   loader.stop();  // a trainer that waits for a batch continues
   return end;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
-#include <span>
 #include <vector>
 
 #include "compute/batch.hpp"
@@ -66,17 +65,6 @@ struct BatchBuffer {
 
   [[nodiscard]] compute::Batch view() const noexcept {
     return {.samples = samples, .tokens = tokens, .labels = labels, .targets = targets};
-  }
-  /// The first of its samples, so many at most.
-  [[nodiscard]] compute::Batch first(std::uint32_t most) const noexcept {
-    const std::size_t taken = most < count ? most : count;
-    const auto part = [&](auto& values) {
-      return std::span(values).first(count == 0 ? 0 : values.size() / count * taken);
-    };
-    return {.samples = part(samples),
-            .tokens = part(tokens),
-            .labels = part(labels),
-            .targets = part(targets)};
   }
 };
 

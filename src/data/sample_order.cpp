@@ -21,14 +21,7 @@ void SampleOrder::set_shards(std::span<const std::uint32_t> owned) {
   // Takes memory only for the owned samples: they may be a hundredth of all, or of those before.
   own_ = {};
   order_ = {};
-  std::size_t count = 0;
-  for (const std::uint32_t shard : owned) count += shards_.samples(shard).size();
-  own_.reserve(count);
-  for (const std::uint32_t shard : owned) {
-    const auto samples = shards_.samples(shard);
-    own_.insert(own_.end(), samples.begin(), samples.end());
-  }
-  if (own_.empty()) own_.assign(shards_.all_samples().begin(), shards_.all_samples().end());
+  own_ = shards_.samples_of(owned);
   order_.reserve(own_.size());
   line_up();
 }

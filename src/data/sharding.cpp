@@ -57,7 +57,7 @@ std::uint64_t pair_hash(std::uint64_t seed, std::uint32_t shard, const base::Pee
 }  // namespace
 
 Shards::Shards(std::uint32_t samples, std::span<const std::int32_t> labels, const Config& config,
-               std::uint64_t seed)
+               std::uint64_t seed, bool holds_back)
     : split_(config.split), alpha_(config.alpha), seed_(seed), samples_(samples) {
   ASSERT(samples > 0 && config.shards > 0);
   base::Rng rng(seed);
@@ -84,6 +84,24 @@ Shards::Shards(std::uint32_t samples, std::span<const std::int32_t> labels, cons
     }
   }
   begins_.push_back(samples_.size());
+  held_.assign(begins_.begin() + 1, begins_.end());
+  if (holds_back && samples >= kHeldBackFrom) hold_back();
+}
+
+// The same samples whatever shards there are, but for the first of each shard.
+void Shards::hold_back() {
+  const auto is_kept = [this](std::uint32_t sample) {
+    std::uint64_t state = seed_ ^ (std::uint64_t{sample} << 32);
+    return base::splitmix64(state) % kHeldBackOneIn != 0;
+  };
+  const auto at = [this](std::size_t i) {
+    return samples_.begin() + static_cast<std::ptrdiff_t>(i);
+  };
+  for (std::size_t shard = 0; shard < held_.size(); ++shard) {
+    const auto held =
+        std::stable_partition(at(begins_[shard] + 1), at(begins_[shard + 1]), is_kept);
+    held_[shard] = static_cast<std::size_t>(held - samples_.begin());
+  }
 }
 
 // Cuts samples_[first, first + count) into about `parts` shards, whose sizes differ by at most one.
@@ -105,7 +123,36 @@ void Shards::deal(std::size_t parts) {
 
 std::span<const std::uint32_t> Shards::samples(std::uint32_t shard) const noexcept {
   ASSERT(shard < count());
-  return std::span(samples_).subspan(begins_[shard], begins_[shard + 1] - begins_[shard]);
+  return std::span(samples_).subspan(begins_[shard], held_[shard] - begins_[shard]);
+}
+
+template <class Part>
+std::vector<std::uint32_t> Shards::gather(std::span<const std::uint32_t> owned, Part&& part) const {
+  std::vector<std::uint32_t> every;
+  if (owned.empty()) {
+    every.resize(count());
+    std::iota(every.begin(), every.end(), 0U);
+    owned = every;
+  }
+  std::size_t size = 0;
+  for (const std::uint32_t shard : owned) size += part(shard).size();
+  std::vector<std::uint32_t> gathered;
+  gathered.reserve(size);
+  for (const std::uint32_t shard : owned) {
+    const std::span<const std::uint32_t> samples = part(shard);
+    gathered.insert(gathered.end(), samples.begin(), samples.end());
+  }
+  return gathered;
+}
+
+std::vector<std::uint32_t> Shards::samples_of(std::span<const std::uint32_t> owned) const {
+  return gather(owned, [this](std::uint32_t shard) { return samples(shard); });
+}
+
+std::vector<std::uint32_t> Shards::held_back_of(std::span<const std::uint32_t> owned) const {
+  return gather(owned, [this](std::uint32_t shard) {
+    return std::span(samples_).subspan(held_[shard], begins_[shard + 1] - held_[shard]);
+  });
 }
 
 std::int32_t Shards::label(std::uint32_t shard) const noexcept {

@@ -16,6 +16,10 @@
 
 namespace starling::data {
 
+/// Of the samples, about one in so many is held back, where there are so many or more.
+inline constexpr std::uint32_t kHeldBackOneIn = 64;
+inline constexpr std::uint32_t kHeldBackFrom = 1024;
+
 /// A live member of the swarm, as sharding sees it.
 struct Member {
   base::PeerId id;
@@ -26,20 +30,26 @@ struct Member {
 /// The samples of a training set in shards: a partition that depends only on their number, split,
 /// number of shards, seed and labels. iid, private: shuffled samples, with sizes that differ by at
 /// most one; stratified: the shards' counts of each label differ by at most one, too; dirichlet:
-/// each shard has samples of one label. There are never more shards than samples. Immutable.
+/// each shard has samples of one label. There are never more shards than samples. Some samples of a
+/// shard may be held back: nobody trains on them. Immutable.
 class Shards {
  public:
   /// `labels`: of each of the `samples` (at least one); only stratified, for which they outlive
-  /// this, and dirichlet use them.
+  /// this, and dirichlet use them. `holds_back`: about one of kHeldBackOneIn samples, where there
+  /// are kHeldBackFrom or more.
   Shards(std::uint32_t samples, std::span<const std::int32_t> labels, const Config& config,
-         std::uint64_t seed);
+         std::uint64_t seed, bool holds_back = false);
 
   [[nodiscard]] std::uint32_t count() const noexcept {
     return static_cast<std::uint32_t>(begins_.size() - 1);
   }
-  /// Indices of the samples of a shard, at least one.
+  /// Indices of the samples of a shard that its owner trains on, at least one.
   [[nodiscard]] std::span<const std::uint32_t> samples(std::uint32_t shard) const noexcept;
-  /// All samples of the set, shard after shard.
+  /// The same of these shards, or of all if there are none, one shard after the other.
+  [[nodiscard]] std::vector<std::uint32_t> samples_of(std::span<const std::uint32_t> owned) const;
+  /// What is held back of these shards, or of all if there are none; may be nothing.
+  [[nodiscard]] std::vector<std::uint32_t> held_back_of(std::span<const std::uint32_t> owned) const;
+  /// All samples of the set, shard after shard, with those that are held back.
   [[nodiscard]] std::span<const std::uint32_t> all_samples() const noexcept { return samples_; }
   /// dirichlet: the label of a shard's samples.
   [[nodiscard]] std::int32_t label(std::uint32_t shard) const noexcept;
@@ -55,12 +65,16 @@ class Shards {
  private:
   void cut(std::size_t first, std::size_t count, std::size_t parts);
   void deal(std::size_t parts);
+  void hold_back();
+  template <class Part>
+  std::vector<std::uint32_t> gather(std::span<const std::uint32_t> owned, Part&& part) const;
 
   Split split_;
   double alpha_;
   std::uint64_t seed_;
   std::vector<std::uint32_t> samples_;
   std::vector<std::size_t> begins_;   ///< of each shard in samples_, and the end
+  std::vector<std::size_t> held_;     ///< of each shard: where those that are held back begin
   std::vector<std::int32_t> labels_;  ///< dirichlet: of each shard
   std::span<const std::int32_t> sample_labels_;
 };

@@ -87,6 +87,11 @@ struct Config {
   return config.mode == Mode::tracked && static_cast<float>(config.momentum) > 0;
 }
 
+/// Whether exchanges are clipped, and neighbours audited.
+[[nodiscard]] inline bool clips(const Config& config) noexcept {
+  return config.guard && config.mode == Mode::tracked;
+}
+
 /// Makes of `config` what Mode::dense always is.
 inline void send_all(Config& config) {
   config.density = config.finish_factor = config.settle_density = 1;

@@ -525,9 +525,7 @@ bool Replica::staging() const noexcept {
 }
 
 Replica make_replica(std::span<const float> initial, const Config& config, BufferSpec buffers) {
-  Averaging averaging{.mode = config.mode,
-                      .clips = config.guard && config.mode == Mode::tracked,
-                      .mirror = config.mirror};
+  Averaging averaging{.mode = config.mode, .clips = clips(config), .mirror = config.mirror};
   float lambda = static_cast<float>(config.lambda);
   if (config.mode == Mode::choco) {
     averaging.gamma = static_cast<float>(config.gamma);

@@ -6,7 +6,6 @@
 
 namespace starling::peer {
 
-using exchange::kClipLinksMin;
 using exchange::Trust;
 
 namespace {
@@ -21,10 +20,8 @@ constexpr double kEarly = 0.8;
 /// How far ahead of its time the next audit is, while a neighbour is in doubt.
 constexpr double kAhead = 2;
 
-/// Losses below it are good enough to be alike, in nats: in an audit more of them than in a
-/// judgement, since a peer has trained on the samples of an audit in epochs before.
-constexpr double kLossFloor = 0.15;
-constexpr double kAuditFloor = 0.5;
+/// Losses far below it are good enough to be alike, in nats: a ratio of small ones is noise.
+constexpr double kLossFloor = 0.5;
 /// As logarithms of a ratio of losses: one audit counts no more than that, either way.
 constexpr double kLeast = -1.0;
 constexpr double kMost = 1.5;
@@ -42,19 +39,14 @@ constexpr double kVouched = 0.04;
 /// It gets better where no more than this is left from audit to audit.
 constexpr double kBetter = 0.8;
 
-/// What the best neighbour is worse by counts for no more than that: three times the loss.
-constexpr double kUsualMost = 1.1;
-/// Audits since a neighbour was tried, after which it does not say what is usual.
-constexpr std::uint64_t kRoundsRecent = 8;
-
 constexpr int kStrikesDoubted = 1;
 constexpr int kStrikesNone = 3;
 constexpr int kStrikesEnd = 10;
 constexpr int kStrikesAbsurd = kStrikesEnd / 2;
 constexpr int kBehindHeals = 2;
 
-double far_behind(double own, double their, double floor) {
-  const double ratio = std::log((their + floor) / (own + floor));
+double far_behind(double own, double their) {
+  const double ratio = std::log((their + kLossFloor) / (own + kLossFloor));
   return std::isfinite(ratio) ? std::clamp(ratio, kLeast, kAbsurd) : kAbsurd;
 }
 
@@ -138,21 +130,8 @@ double Audits::usual(std::span<const double> worse) const {
   std::vector<double> sorted(worse.begin(), worse.end());
   std::ranges::sort(sorted);
   if (behind_ > 0) return sorted.front();
-  if (interchangeable_) return known_by_heart();
+  if (interchangeable_) return 0.0;
   return std::max(0.0, sorted[(sorted.size() - 1) / 2]);
-}
-
-// By how much even the best of the neighbours is worse: a peer that knows its own samples by heart
-// does better on them than any other.
-double Audits::known_by_heart() const {
-  std::size_t count = 0;
-  double best = kUsualMost;
-  for (const auto& [peer, record] : records_) {
-    if (record.round + kRoundsRecent < round_) continue;
-    ++count;
-    best = std::min(best, record.raw);
-  }
-  return count < kClipLinksMin ? 0.0 : std::max(0.0, best);
 }
 
 void Audits::look_at_itself(std::span<const double> worse) {
@@ -167,7 +146,7 @@ void Audits::look_at_itself(std::span<const double> worse) {
 }
 
 double Audits::times_worse(double own, double other) noexcept {
-  return std::exp(far_behind(own, other, kLossFloor));
+  return std::exp(far_behind(own, other));
 }
 
 exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
@@ -177,26 +156,21 @@ exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
   exchange::Audited audited;
   if (tried.empty()) return audited;
   std::vector<double> worse;
-  for (const Tried& one : tried) worse.push_back(far_behind(own, one.loss, kAuditFloor));
+  for (const Tried& one : tried) worse.push_back(far_behind(own, one.loss));
   look_at_itself(worse);
   audited.heals = heals_;
-  for (std::size_t i = 0; i < tried.size(); ++i) {
-    const auto [at, is_new] = records_.try_emplace(tried[i].peer);
-    at->second.raw = is_new ? worse[i] : (at->second.raw + worse[i]) / 2;
-    at->second.round = round_;
-  }
   const double usual = this->usual(worse);
   const Limits limits{.far_worse = interchangeable_ ? kFarWorse : kFarWorseOwn,
                       .most = interchangeable_ ? kMost : kMostOwn};
   for (std::size_t i = 0; i < tried.size(); ++i) {
-    const auto at = records_.find(tried[i].peer);
-    Record& record = at->second;
+    Record& record = records_[tried[i].peer];
+    record.round = round_;
     record.note(worse[i] - usual, tried[i].exchanges, limits);
     audited.findings.push_back({.peer = tried[i].peer,
                                 .trust = record.trust,
                                 .worse = std::exp(record.worse),
                                 .ends = record.strikes >= kStrikesEnd});
-    if (audited.findings.back().ends) records_.erase(at);
+    if (audited.findings.back().ends) records_.erase(tried[i].peer);
   }
   return audited;
 }

@@ -4,8 +4,8 @@
 // worse than the best of its neighbours', this peer heals: it counts nothing in averages, so that
 // it goes to them and they do not come to it.
 //
-// Two replicas are compared by the loss on the same few samples, before they are trained on. Where
-// the peers train on different kinds of samples, all neighbours do worse on this peer's own: then a
+// Two replicas are compared by the loss on the same few samples, on which nobody trains. Where the
+// peers train on different kinds of samples, all neighbours do worse on this peer's own: then a
 // neighbour is compared with the others, too.
 #pragma once
 
@@ -60,8 +60,7 @@ class Audits {
     double most = 0;
   };
   struct Record {
-    double raw = 0;    ///< moving mean of how much worse it is than the own replica
-    double worse = 0;  ///< likewise, beyond what is usual
+    double worse = 0;  ///< moving mean of how much worse than usual it is
     int strikes = 0;   ///< for audits in which it was far worse, the further the more
     exchange::Trust trust = exchange::Trust::unknown;
     std::uint64_t round = 0;                   ///< the last in which it was tried
@@ -75,7 +74,6 @@ class Audits {
   [[nodiscard]] bool is_doubted_anew(const exchange::Pulling& one) const;
   [[nodiscard]] bool has_time(std::size_t neighbours, bool hurries) const noexcept;
   [[nodiscard]] double usual(std::span<const double> worse) const;
-  [[nodiscard]] double known_by_heart() const;
   void look_at_itself(std::span<const double> worse);
 
   bool interchangeable_;

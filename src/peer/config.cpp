@@ -24,6 +24,10 @@ bool weighs_by_speed(const runfile::RunFile& run_file) {
 
 }  // namespace
 
+bool audits(const runfile::RunFile& run_file) {
+  return !run_file.embedded && exchange::clips(run_file.exchange);
+}
+
 bool samples_are_alike(const runfile::RunFile& run_file) {
   const data::Split split = run_file.data.split;
   return !run_file.embedded && (split == data::Split::iid || split == data::Split::stratified);

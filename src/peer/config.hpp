@@ -65,6 +65,9 @@ struct StartingPoint {
   std::uint64_t training_set = 0;  ///< samples
 };
 
+/// Whether peers try their neighbours' replicas: one that another program trains has no loss here.
+[[nodiscard]] bool audits(const runfile::RunFile& run_file);
+
 /// Whether all peers train on the same kind of samples.
 [[nodiscard]] bool samples_are_alike(const runfile::RunFile& run_file);
 

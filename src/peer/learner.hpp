@@ -50,8 +50,8 @@ class Learner {
   /// Evaluates one more batch; gives the result after the last one.
   [[nodiscard]] virtual base::Result<std::optional<Evaluated>> evaluate() = 0;
 
-  /// Holds the next batch, which the next step trains on, to try replicas on its first `samples`.
-  /// False: there is none.
+  /// Chooses about so many samples that no peer trains on, to try replicas on. False: there are
+  /// none.
   [[nodiscard]] virtual bool begin_audit(std::uint32_t /*samples*/) { return false; }
   /// The mean loss of a replica on these, in nats; not finite where it has diverged.
   [[nodiscard]] virtual base::Result<double> audit(std::span<const float> /*x*/,

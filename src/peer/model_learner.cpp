@@ -20,9 +20,12 @@ tl::unexpected<base::Error> no_batch() {
 
 }  // namespace
 
-ModelLearner::ModelLearner(train::Trainer trainer, data::Loader& loader,
+ModelLearner::ModelLearner(train::Trainer trainer, data::Loader& loader, data::HeldBack held_back,
                            const data::SampleSet& test)
-    : trainer_(std::move(trainer)), loader_(loader), test_(test) {}
+    : trainer_(std::move(trainer)),
+      loader_(loader),
+      held_back_(std::move(held_back)),
+      test_(test) {}
 
 Result<Trained> ModelLearner::step(exchange::Replica& replica, float lr) {
   auto batch = ahead_ ? std::exchange(ahead_, {}) : loader_.next();
@@ -81,19 +84,16 @@ Result<std::optional<Evaluated>> ModelLearner::evaluate() {
       .loss = sums_.loss / wanted_};
 }
 
-bool ModelLearner::begin_audit(std::uint32_t samples) {
-  if (!ahead_) ahead_ = loader_.next();
-  audited_ = samples;
-  return ahead_.has_value();
-}
+bool ModelLearner::begin_audit(std::uint32_t samples) { return held_back_.next(samples, audited_); }
 
 Result<double> ModelLearner::audit(std::span<const float> x, std::span<const float> buffers) {
-  const auto tried = trainer_.evaluate(x, buffers, ahead_->first(audited_));
+  const auto tried = trainer_.evaluate(x, buffers, audited_.view());
   if (!tried) return fail(tried.error());
   return tried->loss;
 }
 
 void ModelLearner::set_data(std::vector<std::uint32_t> owned, std::uint32_t batch) {
+  held_back_.set_shards(owned);
   loader_.set_shards(std::move(owned));
   loader_.set_batch(batch);
 }

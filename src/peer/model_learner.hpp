@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/held_back.hpp"
 #include "data/loader.hpp"
 #include "data/sample_set.hpp"
 #include "peer/learner.hpp"
@@ -18,7 +19,8 @@ namespace starling::peer {
 class ModelLearner final : public Learner {
  public:
   /// `loader` and `test` outlive this. The replica that is trained lies where `trainer` trains.
-  ModelLearner(train::Trainer trainer, data::Loader& loader, const data::SampleSet& test);
+  ModelLearner(train::Trainer trainer, data::Loader& loader, data::HeldBack held_back,
+               const data::SampleSet& test);
 
   base::Result<Trained> step(exchange::Replica& replica, float lr) override;
   base::Result<BatchGradient> gradient(exchange::Replica& replica) override;
@@ -35,9 +37,10 @@ class ModelLearner final : public Learner {
  private:
   train::Trainer trainer_;
   data::Loader& loader_;
+  data::HeldBack held_back_;
   const data::SampleSet& test_;
   std::optional<data::BatchBuffer> ahead_;  ///< the next step's batch, where it is known
-  std::uint32_t audited_ = 0;               ///< samples of it that replicas are tried on
+  data::BatchBuffer audited_;               ///< samples that replicas are tried on
   std::vector<float> buffers_;              ///< of the evaluation under way
   Evaluated sums_;                          ///< of the evaluation: what was evaluated so far
   std::uint32_t wanted_ = 0;

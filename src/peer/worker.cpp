@@ -92,7 +92,6 @@ void Worker::begin_audits(bool interchangeable) {
   });
 }
 
-// Before a step, on the samples of its batch: nobody has trained on them yet.
 void Worker::audit_if_due(std::vector<Outcome>& outcomes) {
   if (!audits_) return;
   const std::vector<exchange::Pulling> neighbours = audits_->due(replica_.pulling());

@@ -70,7 +70,8 @@ base::Status Run::prepare(Task task) {
   task_ = std::move(task);
   canonical_ = runfile::canonical(run_file_, task_.identity);
   run_id_ = runfile::run_id(canonical_);
-  shards_.emplace(task_.samples, task_.labels, run_file_.data, run_file_.run.seed);
+  shards_.emplace(task_.samples, task_.labels, run_file_.data, run_file_.run.seed,
+                  peer::audits(run_file_));
   const auto trained = train::checkpointed_runs(dir_ + "/checkpoints");
   if (!trained) return fail(trained.error());
   for (const base::Hash128& other : *trained) {

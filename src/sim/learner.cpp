@@ -10,6 +10,7 @@
 #include "data/array_set.hpp"
 #include "data/batch_stream.hpp"
 #include "data/dataset.hpp"
+#include "data/held_back.hpp"
 #include "data/loader.hpp"
 #include "delta/format.hpp"
 #include "model/model.hpp"
@@ -223,6 +224,7 @@ class NetworkLearner final : public peer::Learner {
       : network_(network),
         stream_(samples, *network.shards, network.run_file.data.augmentation,
                 network.run_file.train.batch, seed),
+        held_back_(samples, *network_.shards, seed),
         rule_(network.run_file.train, network.model.graph),
         gradient_(network.initial.size()) {}
 
@@ -233,8 +235,7 @@ class NetworkLearner final : public peer::Learner {
     return made->batch;
   }
   base::Result<peer::BatchGradient> gradient(exchange::Replica& replica) override {
-    hold_batch();
-    is_held_ = false;
+    stream_.next(batch_);
     const auto loss = network_.program->forward_backward(
         replica.trained(), replica.buffers().values(), batch_.view(), batch_.seed, gradient_);
     if (!loss) return fail(loss.error());
@@ -274,34 +275,28 @@ class NetworkLearner final : public peer::Learner {
         .loss = sum.loss_sum / static_cast<double>(sum.count)};
   }
   bool begin_audit(std::uint32_t samples) override {
-    hold_batch();
-    audited_ = samples;
-    return true;
+    return held_back_.next(std::min(samples, network_.run_file.train.batch), audited_);
   }
   base::Result<double> audit(std::span<const float> x, std::span<const float> buffers) override {
-    const auto tried = network_.program->evaluate(x, buffers, batch_.first(audited_));
+    const auto tried = network_.program->evaluate(x, buffers, audited_.view());
     if (!tried) return fail(tried.error());
     return tried->loss_sum / static_cast<double>(tried->count);
   }
   void set_data(std::vector<std::uint32_t> owned, std::uint32_t batch) override {
     stream_.set_shards(owned);
+    held_back_.set_shards(owned);
     stream_.set_batch(batch);
   }
   train::UpdateRule* rule() noexcept override { return &rule_; }
 
  private:
-  void hold_batch() {
-    if (!is_held_) stream_.next(batch_);
-    is_held_ = true;
-  }
-
   Network& network_;
   data::BatchStream stream_;
+  data::HeldBack held_back_;
   train::UpdateRule rule_;
   std::vector<float> gradient_;
-  data::BatchBuffer batch_;  ///< of the next step, where it is held, or of the last one
-  bool is_held_ = false;
-  std::uint32_t audited_ = 0;  ///< samples of it that replicas are tried on
+  data::BatchBuffer batch_;
+  data::BatchBuffer audited_;  ///< samples that replicas are tried on
   data::BatchBuffer tested_;
   std::vector<float> x_;  ///< for the evaluation, like buffers_
   std::vector<float> buffers_;
@@ -377,7 +372,7 @@ base::Result<std::unique_ptr<Network>> make_network(runfile::RunFile& run_file, 
   task->program = std::move(*program);
   const data::SampleSet& train = *task->data.train;
   task->shards = std::make_unique<data::Shards>(train.size(), train.labels(), run_file.data,
-                                                run_file.run.seed);
+                                                run_file.run.seed, peer::audits(run_file));
   return task;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/bytes.hpp"
 #include "data/array_set.hpp"
+#include "data/held_back.hpp"
 
 using namespace starling::data;
 
@@ -283,6 +284,37 @@ BOOST_AUTO_TEST_CASE(peers_have_different_orders) {
   BOOST_TEST(Loader::peer_seed(1, a) != Loader::peer_seed(1, b));
   BOOST_TEST(Loader::peer_seed(1, a) != Loader::peer_seed(2, a));
   BOOST_TEST(Loader::peer_seed(1, a) != Loader::peer_seed(1, a, 64));
+}
+
+BOOST_AUTO_TEST_CASE(held_back_samples_take_turns) {
+  constexpr std::uint32_t kMany = 4 * kHeldBackFrom;
+  const Shards all(kMany, {}, {}, 5, true);
+  const std::vector<std::uint32_t> held = all.held_back_of({});
+  starling::base::Bytes marks(kMany, std::byte{0});
+  for (const std::uint32_t sample : held) marks[sample] = std::byte{1};
+  Answers answers{.classes = 1};
+  answers.labels.resize(kMany);
+  const auto marked = ArraySet::make({.blocks = {{marks.data(), 1, kMany}},
+                                      .shape = {1},
+                                      .normalisation = {{.mean = 0.0, .std = 1.0 / 255.0}}},
+                                     std::move(answers), "test")
+                          .value();
+  HeldBack held_back(*marked, all, 7);
+  BatchBuffer batch;
+  constexpr std::uint32_t kWanted = 16;
+  for (int i = 0; i < 20; ++i) {
+    BOOST_TEST_REQUIRE(held_back.next(kWanted, batch));
+    BOOST_TEST(batch.count == kWanted);
+    for (const float mark : batch.samples) BOOST_TEST(mark == 1.0F);
+  }
+  BOOST_TEST(held_back.next(kMany, batch));
+  BOOST_TEST(batch.count == held.size());
+}
+
+BOOST_AUTO_TEST_CASE(few_samples_hold_nothing_back) {
+  HeldBack held_back(*set, *shards, 7);
+  BatchBuffer batch;
+  BOOST_TEST(!held_back.next(16, batch));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

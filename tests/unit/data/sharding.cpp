@@ -74,6 +74,45 @@ BOOST_AUTO_TEST_CASE(shards_partition_the_samples) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(all_hold_back_the_same_few_samples) {
+  const auto labels = labels_of(60000);
+  for (Config config :
+       {Config{}, with_split(Split::stratified), dirichlet(0.3), with_split(Split::private_data)}) {
+    const Shards shards(60000, labels, config, kSeed, true);
+    const std::vector<std::uint32_t> held = shards.held_back_of({});
+    const double expected = 60000.0 / kHeldBackOneIn;
+    BOOST_TEST(std::abs(static_cast<double>(held.size()) - expected) < 4 * std::sqrt(expected));
+    std::vector<std::uint32_t> all = shards.samples_of({});
+    for (std::uint32_t shard = 0; shard < shards.count(); ++shard) {
+      BOOST_TEST(!shards.samples(shard).empty());
+    }
+    all.insert(all.end(), held.begin(), held.end());
+    std::ranges::sort(all);
+    for (std::uint32_t i = 0; i < 60000; ++i) BOOST_REQUIRE(all[i] == i);
+
+    config.shards = 100;
+    const std::vector<std::uint32_t> other =
+        Shards(60000, labels, config, kSeed, true).held_back_of({});
+    const std::set<std::uint32_t> found(other.begin(), other.end());
+    const auto same = std::ranges::count_if(held, [&](auto i) { return found.contains(i); });
+    BOOST_TEST(same > 0.95 * static_cast<double>(held.size()));  // each shard keeps its first
+  }
+  BOOST_TEST(Shards(kHeldBackFrom - 1, labels_of(kHeldBackFrom - 1), {}, kSeed, true)
+                 .held_back_of({})
+                 .empty());
+}
+
+BOOST_AUTO_TEST_CASE(replicas_are_tried_on_samples_that_the_owner_does_not_train_on) {
+  const auto labels = labels_of(60000);
+  const Shards shards(60000, labels, dirichlet(0.3), kSeed, true);
+  const std::vector<std::uint32_t> owned = {3, 500, 501, 502, 503, 504, 505, 506, 900};
+  const std::vector<std::uint32_t> held = shards.held_back_of(owned);
+  const std::vector<std::uint32_t> trained = shards.samples_of(owned);
+  BOOST_TEST(!held.empty());
+  const std::set<std::uint32_t> all(trained.begin(), trained.end());
+  BOOST_TEST(std::ranges::none_of(held, [&](auto i) { return all.contains(i); }));
+}
+
 BOOST_AUTO_TEST_CASE(iid_shards_are_even_and_follow_the_seed) {
   const Shards shards = shards_of(60000, Config{});
   BOOST_TEST(shards.count() == 1024U);

@@ -213,15 +213,6 @@ BOOST_AUTO_TEST_CASE(how_many_times_as_bad_a_replica_is_has_bounds) {
   BOOST_TEST(Audits::times_worse(1.0, std::numeric_limits<double>::quiet_NaN()) > 15.0);
 }
 
-BOOST_AUTO_TEST_CASE(a_peer_that_knows_its_samples_by_heart_accuses_nobody) {
-  Audits audits(true);
-  auto audited = judge(audits, 0.1, {0.5, 0.55, 0.6});
-  for (int i = 0; i < 20; ++i) audited = judge(audits, 0.1, {0.5, 0.55, 0.6});
-  for (const auto& finding : audited.findings) BOOST_TEST((finding.trust != Trust::doubted));
-  for (int i = 0; i < 20; ++i) audited = judge(audits, 0.1, {0.5, 0.55, 3.0});
-  BOOST_TEST((audited.findings[2].trust == Trust::none));
-}
-
 BOOST_AUTO_TEST_CASE(small_losses_are_alike) {
   Audits audits(true);
   const auto audited = judge(audits, 0.002, {0.004});

@@ -8,6 +8,7 @@
 
 #include "base/hash.hpp"
 #include "data/array_set.hpp"
+#include "data/held_back.hpp"
 #include "peer/model_learner.hpp"
 #include "train/trainer.hpp"
 
@@ -77,7 +78,8 @@ std::unique_ptr<Worker> Problem::worker(data::Loader& loader, Saver saver,
                                         const Resume& resume) const {
   auto trainer = train::Trainer::create(model.graph, training).value();
   return std::make_unique<Worker>(
-      std::make_unique<ModelLearner>(std::move(trainer), loader, *data.test),
+      std::make_unique<ModelLearner>(std::move(trainer), loader,
+                                     data::HeldBack(*data.train, shards, 1), *data.test),
       exchange::Replica(initial, 0.5F, buffers), std::move(saver), resume.step, resume.samples);
 }
 
