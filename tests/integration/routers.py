@@ -294,11 +294,11 @@ class ARouter(Home):
 class TheDoctor(Home):
     """The output of `starling doctor` at home, with two peers in the net to ask."""
 
-    def start_peers(self):
+    def start_peers(self, *options):
         ip(f"-n {self.net} addr add 11.0.0.2/24 dev eth0")
         for number in (1, 2):
             self.start(self.net, f"far-{number}", f"11.0.0.{number}:{PORT}", "--no-port-mapping",
-                       "--set", "limits.steps_per_second=1")
+                       "--set", "limits.steps_per_second=1", *options)
             self.wait_for(lambda at=(f"11.0.0.{number}", PORT): self.connects(at, socket.AF_INET))
 
     def add_provider(self):
@@ -418,6 +418,24 @@ class TheDoctor(Home):
                          r"at 11\.0\.0\.20:7000\. Let TCP port 7000 ")
         status = in_namespace(self.home, STARLING, "status", "--peer", self.folder / "peer").stdout
         self.assertIn("\nreach        dials only\n", status)
+
+    def test_a_running_peer_names_the_relay_of_its_links(self):
+        self.start_peers("--join", f"11.0.0.1:{PORT}")
+        self.set_rules(self.router, RULES.replace("ct state established", "ip daddr 11.0.0.2 drop\n"
+                                                  "    ct state established"))
+        self.start_peer("--no-port-mapping", "--join", f"11.0.0.1:{PORT}", "--set",
+                        "limits.steps_per_second=1")
+        self.wait_for(self.told)
+        def relays_of(namespace, folder):
+            found = self.doctor("--no-port-mapping", "--peer", self.folder / folder,
+                                namespace=namespace)
+            return found["relays"]
+        self.wait_for(lambda: relays_of(self.home, "peer")[0][:4] == "ok: ")
+        self.assertEqual(relays_of(self.home, "peer"), ["ok: links with far-2 go through far-1"])
+        self.assertEqual(relays_of(self.net, "far-2"), ["ok: links with peer go through far-1"])
+        self.assertEqual(relays_of(self.net, "far-1")[1], "ok: it relays 1 circuit for others")
+        links = in_namespace(self.home, STARLING, "links", "--peer", self.folder / "peer").stdout
+        self.assertIn("via far-1", links)
 
 
 if __name__ == "__main__":
