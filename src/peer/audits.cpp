@@ -21,7 +21,7 @@ constexpr double kEarly = 0.8;
 constexpr double kAhead = 2;
 
 /// Losses far below it are good enough to be alike, in nats: a ratio of small ones is noise.
-constexpr double kLossFloor = 0.5;
+constexpr double kLossFloor = 0.25;
 /// As logarithms of a ratio of losses: one audit counts no more than that, either way.
 constexpr double kLeast = -1.0;
 constexpr double kMost = 1.5;
