@@ -56,6 +56,7 @@
   X(death_reasons_kept, "membership: why a member was lost is kept when it is back")              \
   X(claims_kept, "membership: a claim is told again with each event")                             \
   X(told_kept, "membership: records told to a neighbour outlive its link")                        \
+  X(vouched_unseen, "membership: a peer vouches for whatever a neighbour counts")                 \
   X(counters_anew, "membership: each news of a counter is one counter more")                      \
   X(back_off_unbounded, "membership: nothing bounds the pause between dials")                     \
   X(samples_added, "membership: a delta's samples are added to those known")                      \

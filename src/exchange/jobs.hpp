@@ -145,6 +145,8 @@ struct Committed {
   base::ExchangeNumber exchange;
   CommitResult result = CommitResult::applied;
   base::Error error{};    ///< why, if invalid or failed; no_room: the replica is as it was
+  double moved = 0;       ///< |own delta|, where the exchange averages
+  double told = 0;        ///< |their delta|, likewise
   base::Duration took{};  ///< time on the thread that owns the replica
   std::optional<CommitJob> again{};  ///< the job, where there was no room
 };

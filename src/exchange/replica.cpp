@@ -245,12 +245,14 @@ base::Status Replica::stage_step(Link& link, const CommitJob& job) {
   const double moves = averaging_.mode == Mode::choco ? 0.0 : link.w;
   link.staged_apart.shrink(1.0 - moves * (double{job.parts.own} + double{job.parts.their}));
   link.staged_reach = link.reach;
+  link.staged_now = {};
   if (job.goes_on) {
     const Reach now{.pulled = double{job.parts.own} * distance / link.lag,
                     .moved = exchange::norm_of(touched_[0].delta.values) / link.lag,
                     .told = exchange::norm_of(touched_[1].delta.values) / link.lag};
     const Reach opened{.pulled = double{job.parts.own} * link.apart.distance() / link.lag};
     link.staged_reach = grown(link.reach.value_or(opened), now);
+    link.staged_now = now;
   }
   return {};
 }

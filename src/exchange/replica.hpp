@@ -185,6 +185,10 @@ class Replica {
   /// replica is judged bad, or is too far away where nobody judges. The link can only be closed
   /// then.
   [[nodiscard]] bool refuse_if_bad(const base::PeerId& peer);
+  /// What the exchange that is staged is like; nothing moves where it does not average.
+  [[nodiscard]] Reach staged_reach(const base::PeerId& peer) const {
+    return links_.at(peer).staged_now;
+  }
   /// Commits all that is staged, in order of peer id. One pass over the memory, but on a GPU one
   /// for each eight links, with mirrors in bfloat16 or a momentum one a link.
   void apply_staged();
@@ -238,6 +242,7 @@ class Replica {
     float staged_momentum_bound = 0.0F;  // likewise
     Apart staged_apart{};                // `apart` after it
     std::optional<Reach> staged_reach{};
+    Reach staged_now{};                  // as it was: staged_reach grows slowly
     bool own_is_written = false;         // its own delta is `written`
     DeltaPointer own{};                  // its own delta, where that is another one
     DeltaPointer their{};                // the other end's delta

@@ -81,6 +81,10 @@ Committed stage(const CommitJob& job, Replica& replica) {
     if (status.error().code == base::ErrorCode::no_room) outcome.again = job;
   } else if (job.judged && replica.refuse_if_bad(job.peer)) {
     outcome.result = CommitResult::refused;
+  } else {
+    const Reach reach = replica.staged_reach(job.peer);
+    outcome.moved = reach.moved;
+    outcome.told = reach.told;
   }
   return outcome;
 }

@@ -44,6 +44,8 @@ wire::PublicKey RecordSigner::key() const {
   return key;
 }
 
+base::PeerId RecordSigner::owner_of(const wire::PublicKey& key) const { return id_of(key); }
+
 wire::Signature RecordSigner::sign(base::ByteView bytes) {
   wire::Signature signature{};
   std::size_t size = signature.size();

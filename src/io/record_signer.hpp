@@ -13,6 +13,7 @@ class RecordSigner final : public membership::Signer {
   explicit RecordSigner(const Identity& identity) : identity_(identity) {}
 
   [[nodiscard]] wire::PublicKey key() const override;
+  [[nodiscard]] base::PeerId owner_of(const wire::PublicKey& key) const override;
   [[nodiscard]] wire::Signature sign(base::ByteView bytes) override;
   [[nodiscard]] bool verify(const base::PeerId& id, const wire::PublicKey& key,
                             base::ByteView bytes, const wire::Signature& signature) override;

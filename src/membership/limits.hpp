@@ -134,6 +134,23 @@ inline constexpr base::Duration kExtrapolateMin = 2s;
 inline constexpr double kRateMax = 1e9;       ///< samples a second; more is not believed
 inline constexpr base::Duration kStall = 2s;  ///< without a step: the others are told so
 inline constexpr int kReportEvery = 8;  ///< an own entry with the report, though only drift moved
+// A peer is vouched for as far as it will come in so many of the intervals in which it tells its
+// counter, and at least for this part of what it has: so vouchers are few.
+inline constexpr int kVouchAheadIntervals = 40;
+inline constexpr int kVouchAheadPart = 8;
+/// What is plausible is what a usual peer trains in the time, but at least in this, times
+/// kTimesUsual; and up to kTimesMost where the replica moves more than that of who watches it.
+inline constexpr base::Duration kVouchSlack = 2s;
+inline constexpr double kTimesUsual = 8;
+inline constexpr double kTimesMost = 4096;
+inline constexpr int kExchangesWatched = 16;  ///< that say how much more it moves
+/// Squares of what equal peers move, at most this many times apart.
+inline constexpr double kMovesAlike = 2;
+/// A peer with nobody to compare others with takes their word after so long; and until then, it
+/// counts what nobody can have vouched for yet, up to what it has trained itself.
+inline constexpr base::Duration kVouchPatience = 10s;
+/// Peers of a table whose usual rate is not found anew for each of them.
+inline constexpr std::size_t kUsualExact = 64;
 inline constexpr base::Duration kBeatPauseMin = 100ms;  ///< between beats that news hurries
 
 }  // namespace starling::membership

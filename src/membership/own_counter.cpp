@@ -55,6 +55,7 @@ void OwnCounter::measure(base::Time now) {
   const double made = static_cast<double>(samples_ - rate_samples_);
   const double rate = std::min(made / base::seconds(interval), kRateMax);
   rate_ = rate_ == 0 ? rate : kRateMemory * rate_ + (1 - kRateMemory) * rate;
+  highest_rate_ = std::max(highest_rate_, rate_);
   rate_since_ = now;
   rate_samples_ = samples_;
 }

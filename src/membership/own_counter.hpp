@@ -29,6 +29,8 @@ class OwnCounter {
   [[nodiscard]] std::uint64_t recalled() const noexcept { return recalled_; }
   /// Samples a second; 0 while it does not train or is stalled.
   [[nodiscard]] double rate() const noexcept { return trains_ && !stalled_ ? rate_ : 0; }
+  /// The highest of this life.
+  [[nodiscard]] double highest_rate() const noexcept { return highest_rate_; }
 
  private:
   void measure(base::Time now);
@@ -37,11 +39,12 @@ class OwnCounter {
   bool trains_ = false;
   bool stalled_ = false;
   std::uint64_t samples_ = 0;
-  std::uint64_t least_ = 0;         ///< samples of former lives, before set() (lower bound)
-  std::uint64_t recalled_ = 0;      ///< samples to add to set()'s count
-  base::Time stepped_at_{};         ///< time of the last increase by training
-  base::Duration step_{};           ///< longest time between two increases of late
-  double rate_ = 0;                 ///< samples a second while it trains; 0: not measured yet
+  std::uint64_t least_ = 0;     ///< samples of former lives, before set() (lower bound)
+  std::uint64_t recalled_ = 0;  ///< samples to add to set()'s count
+  base::Time stepped_at_{};     ///< time of the last increase by training
+  base::Duration step_{};       ///< longest time between two increases of late
+  double rate_ = 0;             ///< samples a second while it trains; 0: not measured yet
+  double highest_rate_ = 0;
   base::Time rate_since_{};         ///< start of the rate window
   std::uint64_t rate_samples_ = 0;  ///< samples at rate_since_
 };

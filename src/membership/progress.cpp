@@ -6,6 +6,7 @@
 #include "base/simulated.hpp"
 #include "membership/limits.hpp"
 #include "membership/record.hpp"
+#include "membership/voucher.hpp"
 
 namespace starling::membership {
 namespace {
@@ -46,6 +47,7 @@ void ProgressTable::restore(std::span<const base::SampleCounter> counters) {
     if (entry_of(counter.peer) != nullptr || entries_.size() >= kProgressMax - 1) continue;
     Entry& entry = add(counter.peer);
     entry.latest.samples = counter.samples;
+    entry.limit.samples = entry.limit.from = counter.samples;
     entry.alive = false;  // until its record comes
     --alive_;
     pass_on(entry, false);
@@ -57,12 +59,14 @@ std::vector<base::SampleCounter> ProgressTable::counters_of_others() const {
   others.reserve(entries_.size());
   for (const Entry& entry : entries_) {
     if (entry.latest.id_prefix == own_prefix_) continue;
-    others.push_back({entry.latest.id_prefix, entry.samples()});
+    const std::uint64_t counts = std::min(entry.samples(), entry.limit.samples);
+    if (counts > 0) others.push_back({entry.latest.id_prefix, counts});
   }
   return others;
 }
 
 bool ProgressTable::set_own(wire::Progress own, bool trains, base::Time now) {
+  begin(now);
   const bool ended = own_.trains() && !trains;
   const bool news = own_.set(own.samples, trains, now);
   own.id_prefix = own_prefix_;
@@ -84,11 +88,43 @@ void ProgressTable::end_own(base::Time now) {
   static_cast<void>(set_own(last, false, now));
 }
 
-bool ProgressTable::merge(std::span<const wire::Progress> entries, std::uint64_t from,
-                          base::Time now) {
-  bool ended = false;
-  for (const wire::Progress& entry : entries) ended = update(entry, from, now) || ended;
-  return ended;
+Merged ProgressTable::merge(std::span<const wire::Progress> entries, std::uint64_t from,
+                            base::Time now) {
+  begin(now);
+  Merged merged;
+  forged_ = false;
+  for (const wire::Progress& entry : entries) {
+    if (entry.samples >= kCounterMax) continue;
+    if (entry.id_prefix == own_prefix_) {
+      recall(entry, now);
+      continue;
+    }
+    merged.ended = update(entry, from, now) || merged.ended;
+    if (entry.voucher && entry_of(entry.id_prefix) != nullptr) {
+      take(*entry.voucher, entry.id_prefix, from, now);
+    }
+  }
+  merged.forged = forged_;
+  return merged;
+}
+
+void ProgressTable::begin(base::Time now) {
+  if (!begun_) begun_ = now;
+}
+
+// Others know of more than this peer does: it was killed after it had told them.
+void ProgressTable::recall(const wire::Progress& own, base::Time now) {
+  Entry* const entry = entry_of(own_prefix_);
+  if (entry == nullptr || !own.voucher || own.samples <= own_.samples()) return;
+  const auto most = plausible(*entry, 0, kTimesMost, now);
+  if (most && static_cast<double>(own.samples) > *most) return;
+  if (!is_genuine(*own.voucher, own_prefix_, signer_)) {
+    forged_ = true;
+    return;
+  }
+  if (!own_.recall(std::min(own.samples, own.voucher->limit))) return;
+  entry->latest.samples = own_.samples();
+  tell_own(false, now);
 }
 
 void ProgressTable::observe(std::uint64_t id_prefix, std::uint64_t samples, base::Time now) {
@@ -100,15 +136,6 @@ void ProgressTable::observe(std::uint64_t id_prefix, std::uint64_t samples, base
 }
 
 bool ProgressTable::update(const wire::Progress& latest, std::uint64_t from, base::Time now) {
-  if (latest.samples >= kCounterMax) return false;
-  if (latest.id_prefix == own_prefix_) {
-    // Others know of more than this peer does: it was killed after it had told them.
-    if (own_.recall(latest.samples)) {
-      entry_of(own_prefix_)->latest.samples = own_.samples();
-      tell_own(false, now);
-    }
-    return false;
-  }
   Entry* const known = entry_of(latest.id_prefix);
   const bool fresh = known == nullptr;
   if (fresh) {
@@ -119,6 +146,10 @@ bool ProgressTable::update(const wire::Progress& latest, std::uint64_t from, bas
     new_.push_back(latest.id_prefix);
   }
   Entry& entry = fresh || SIM_BUG(counters_anew) ? add(latest.id_prefix) : *known;
+  if (fresh) {
+    entry.at_first = latest.samples;
+    entry.heard = entry.plausible = now;
+  }
   const bool trained = entry.latest.rate > 0;
   // Its owner's word is taken whole: on its link the newer comes later.
   const bool own_word = from == latest.id_prefix && latest.samples >= entry.latest.samples;
@@ -132,6 +163,7 @@ bool ProgressTable::update(const wire::Progress& latest, std::uint64_t from, bas
     return trained && entry.latest.rate == 0;
   }
   wire::Progress merged = latest;
+  merged.voucher.reset();
   if (!latest.report) {
     merged.loss = entry.latest.loss;
     merged.accuracy = entry.latest.accuracy;
@@ -188,7 +220,10 @@ ProgressTable::Entry& ProgressTable::add(std::uint64_t id_prefix) {
 
 void ProgressTable::forget(std::uint64_t neighbour) {
   sent_.erase(neighbour);
-  for (Entry& entry : entries_) std::erase(entry.sources, neighbour);
+  for (Entry& entry : entries_) {
+    std::erase(entry.sources, neighbour);
+    std::erase(entry.limit.sources, neighbour);
+  }
 }
 
 std::vector<wire::Progress> ProgressTable::entries_for_heartbeat(std::uint64_t neighbour,
@@ -205,28 +240,44 @@ std::vector<wire::Progress> ProgressTable::entries_for_heartbeat(std::uint64_t n
   std::uint64_t& sent = sent_[neighbour];
   const std::uint64_t before = sent;
   std::vector<wire::Progress> entries;
-  if (const Entry* theirs = before == 0 ? entry_of(neighbour) : nullptr; theirs != nullptr) {
+  if (Entry* theirs = before == 0 ? entry_of(neighbour) : nullptr; theirs != nullptr) {
     if (!theirs->told_by(neighbour)) {
+      sign_restored(*theirs);
       entries.push_back(told_of(*theirs, before, now));
       entries.back().samples = theirs->samples();
+      entries.back().voucher = theirs->limit.voucher;
     }
   }
+  std::size_t vouchers = entries.size();
   auto change =
       std::ranges::upper_bound(changes_, before, {}, &decltype(changes_)::value_type::first);
   for (; change != changes_.end(); ++change) {
-    const Entry& entry = entries_[change->second];
+    Entry& entry = entries_[change->second];
     if (entry.version != change->first) continue;
     if (entries.size() == wire::kProgressPerFrame) return entries;
+    if (vouchers == wire::kVouchersPerFrame) return entries;
     if (!entries.empty() && SIM_RARE(few_progress_entries)) return entries;
     sent = entry.version;
     if (entry.latest.id_prefix == neighbour) continue;
-    if (entry.latest.id_prefix != own_prefix_ && entry.told_by(neighbour)) continue;
+    sign_restored(entry);
+    const bool owes = is_owed(entry, neighbour, before);
+    if (entry.latest.id_prefix != own_prefix_ && entry.told_by(neighbour) && !owes) continue;
     entries.push_back(told_of(entry, before, now));
+    if (!owes) continue;
+    entries.back().voucher = entry.limit.voucher;
+    ++vouchers;
   }
   return entries;
 }
 
-// As it is told to who knows what was passed on `before`.
+// What a former life has known: whoever has never heard of it must be told by somebody.
+void ProgressTable::sign_restored(Entry& entry) {
+  if (entry.limit.samples == 0 || entry.limit.voucher) return;
+  entry.limit.voucher = vouch(entry.latest.id_prefix, entry.limit.samples, signer_);
+  entry.limit.version = entry.version;
+}
+
+// As it is told to who knows what was passed on `before`, without a voucher.
 wire::Progress ProgressTable::told_of(const Entry& entry, std::uint64_t before,
                                       base::Time now) const {
   const bool own_entry = entry.latest.id_prefix == own_prefix_;
@@ -258,10 +309,12 @@ std::uint64_t ProgressTable::total(base::Time now) const {
   std::uint64_t total = 0;
   double ahead = 0;
   for (const Entry& entry : entries_) {
-    total += entry.samples();  // no overflow: kProgressMax * kCounterMax = 2^63
+    const std::uint64_t counts = counted(entry, now);
+    total += counts;  // no overflow: kProgressMax * kCounterMax = 2^63
     if (entry.latest.id_prefix == own_prefix_ || !entry.alive || entry.suspect) continue;
     const base::Duration age = std::clamp(now - entry.counted_at(), base::Duration{0}, most);
-    ahead += entry.latest.rate * base::seconds(age);
+    const auto left = static_cast<double>(limit_of(entry, now) - counts);
+    ahead += std::min(entry.latest.rate * base::seconds(age), left);
   }
   return total + static_cast<std::uint64_t>(std::min(ahead, 0x1p62));
 }
@@ -289,9 +342,9 @@ void ProgressTable::add_bounds(std::size_t neighbours, base::Bounds& out) const 
   out.add("new progress counters", new_.size(), 0);
 }
 
-std::uint64_t ProgressTable::samples_of(std::uint64_t id_prefix) const {
+std::uint64_t ProgressTable::samples_of(std::uint64_t id_prefix, base::Time now) const {
   const Entry* const entry = entry_of(id_prefix);
-  return entry == nullptr ? 0 : entry->samples();
+  return entry == nullptr ? 0 : counted(*entry, now);
 }
 
 std::optional<base::Duration> ProgressTable::age(std::uint64_t id_prefix, base::Time now) const {

@@ -15,6 +15,8 @@ class Signer {
 
   /// This peer's public key.
   [[nodiscard]] virtual wire::PublicKey key() const = 0;
+  /// The id of the peer whose key that would be.
+  [[nodiscard]] virtual base::PeerId owner_of(const wire::PublicKey& key) const = 0;
   /// This peer's signature of `bytes`: the same bytes give the same signature.
   [[nodiscard]] virtual wire::Signature sign(base::ByteView bytes) = 0;
   /// Whether `key` is the key of the peer `id`, and `signature` is its signature of `bytes`.

@@ -15,6 +15,7 @@ class SimulatedSigner final : public Signer {
   explicit SimulatedSigner(const base::PeerId& id) : id_(id) {}
 
   [[nodiscard]] wire::PublicKey key() const override { return key_of(id_); }
+  [[nodiscard]] base::PeerId owner_of(const wire::PublicKey& key) const override { return {key}; }
   [[nodiscard]] wire::Signature sign(base::ByteView bytes) override { return mark(id_, bytes); }
   [[nodiscard]] bool verify(const base::PeerId& id, const wire::PublicKey& key,
                             base::ByteView bytes, const wire::Signature& signature) override {

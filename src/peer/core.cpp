@@ -246,25 +246,29 @@ void Core::take(Agreement::Outbox& actions, base::Time now, Outbox& out) {
 
 void Core::take(Outcome& outcome, base::Time now, Outbox& out) {
   std::visit(
-      Overloaded{
-          [&](GradientReady& ready) {
-            to_agreement(Agreement::Contribution{training_.so_far().samples,
-                                                 std::move(ready.gradient), ready.step},
-                         now, out);
-          },
-          [&](OuterGradient& ready) {
-            to_agreement(
-                Agreement::Contribution{training_.so_far().samples, std::move(ready.values)}, now,
-                out);
-          },
-          [&](exchange::Outcome& of_exchange) { to_agreement(std::move(of_exchange), now, out); },
-          [&](Evaluated& evaluated) { lifecycle_.end_evaluation(evaluated, now, out); },
-          [&](NotEvaluated&) { lifecycle_.end_evaluation(std::nullopt, now, out); },
-          [&](Failed& failed) {
-            end({EndReason::failed, std::move(failed.error)}, now, out);
-          },
-          [&](LogEntry& said) { out.push_back(std::move(said)); },
-          [&](auto& of_run) { lifecycle_.on(of_run, now, out); }},
+      Overloaded{[&](GradientReady& ready) {
+                   to_agreement(Agreement::Contribution{training_.so_far().samples,
+                                                        std::move(ready.gradient), ready.step},
+                                now, out);
+                 },
+                 [&](OuterGradient& ready) {
+                   to_agreement(
+                       Agreement::Contribution{training_.so_far().samples, std::move(ready.values)},
+                       now, out);
+                 },
+                 [&](exchange::Outcome& of_exchange) {
+                   if (const auto* made = std::get_if<exchange::Committed>(&of_exchange)) {
+                     membership_.progress().watch(made->peer.prefix(), made->moved, made->told);
+                   }
+                   to_agreement(std::move(of_exchange), now, out);
+                 },
+                 [&](Evaluated& evaluated) { lifecycle_.end_evaluation(evaluated, now, out); },
+                 [&](NotEvaluated&) { lifecycle_.end_evaluation(std::nullopt, now, out); },
+                 [&](Failed& failed) {
+                   end({EndReason::failed, std::move(failed.error)}, now, out);
+                 },
+                 [&](LogEntry& said) { out.push_back(std::move(said)); },
+                 [&](auto& of_run) { lifecycle_.on(of_run, now, out); }},
       outcome);
 }
 

@@ -120,7 +120,7 @@ Status Core::status(base::Time now) const {
     }
     if (const auto* progress = membership_.progress().find(record.id.prefix())) {
       member.progress = *progress;
-      member.progress.samples = membership_.progress().samples_of(record.id.prefix());
+      member.progress.samples = membership_.progress().samples_of(record.id.prefix(), now);
     }
     member.record = std::move(record);
     status.members.push_back(std::move(member));

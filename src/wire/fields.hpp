@@ -122,6 +122,12 @@ void fields(Like<Gossip> auto& gossip, auto&& visit) {
   visit("claims", gossip.claims, Few{kClaimsPerGossip});
 }
 
+void fields(Like<Voucher> auto& voucher, auto&& visit) {
+  visit("limit", voucher.limit, Any{});
+  visit("by", voucher.by, Any{});
+  visit("signature", voucher.signature, Any{});
+}
+
 /// Packed by hand (wire/progress.hpp).
 void fields(Like<Progress> auto& progress, auto&& visit) {
   visit("id_prefix", progress.id_prefix, Any{});
@@ -133,6 +139,7 @@ void fields(Like<Progress> auto& progress, auto&& visit) {
   visit("accuracy", progress.accuracy, Any{});
   visit("drift", progress.drift, Any{});
   visit("links", progress.links, Any{});
+  visit("voucher", progress.voucher, Any{});
 }
 
 void fields(Like<Heartbeat> auto& heartbeat, auto&& visit) {

@@ -27,6 +27,7 @@ inline constexpr std::uint32_t kHeartbeatMsMax = 60'000;
 inline constexpr std::size_t kMembersPerGossip = 64;  ///< records in one frame
 inline constexpr std::size_t kClaimsPerGossip = 256;
 inline constexpr std::size_t kProgressPerFrame = 256;
+inline constexpr std::size_t kVouchersPerFrame = 128;
 inline constexpr std::uint8_t kBucketBitsMax = 8;      ///< a member table is cut into 2^8 at most
 inline constexpr std::size_t kEntriesPerFrame = 1024;  ///< entries, and records asked for
 inline constexpr std::size_t kTextMax = 1024;          ///< bytes of a reason in words
@@ -131,6 +132,15 @@ struct Gossip {
   std::vector<Claim> claims;
 };
 
+/// So far a peer's sample counter may be counted, as another one says by its signature.
+struct Voucher {
+  std::uint64_t limit = 0;  ///< samples
+  PublicKey by{};           ///< of who signed it
+  Signature signature{};
+
+  friend bool operator==(const Voucher&, const Voucher&) = default;
+};
+
 /// A peer's monotone sample counter and its report of itself.
 struct Progress {
   std::uint64_t id_prefix = 0;
@@ -143,6 +153,8 @@ struct Progress {
   float accuracy = std::numeric_limits<float>::quiet_NaN();  ///< NaN: not evaluated yet
   float drift = 0;
   std::uint32_t links = 0;
+  /// Sent only when it is new. At most kVouchersPerFrame entries of a heartbeat have one.
+  std::optional<Voucher> voucher{};
 };
 
 /// A sign of life between neighbours, by which they measure the round trip and compare their

@@ -20,6 +20,7 @@ template <class Message>
 /// The name of a message, or of a part of one, in errors.
 constexpr const char* title_of(const MemberRecord&) { return "a member record"; }
 constexpr const char* title_of(const Claim&) { return "a claim"; }
+constexpr const char* title_of(const Voucher&) { return "a voucher"; }
 constexpr const char* title_of(const Progress&) { return "a progress entry"; }
 constexpr const char* title_of(const TableEntry&) { return "a table entry"; }
 constexpr const char* title_of(const Hello&) { return "a hello"; }

@@ -43,7 +43,7 @@ Detector::Detector(const Config& config, MemberRecord self, Signer& signer, base
     : signer_(signer),
       rng_(rng),
       table_(signed_by(signer, std::move(self))),
-      progress_(table_.self_id().prefix(), config.heartbeat),
+      progress_(table_.self_id().prefix(), config.heartbeat, signer),
       watch_(config.heartbeat),
       reconciler_(table_),
       own_(table_, signer, rumours_, rng),
@@ -212,7 +212,22 @@ void Detector::on_beat(base::LinkId id, const wire::Heartbeat& beat, base::Time 
                        DetectorOutbox& out) {
   Watched& link = *watch_.find(id);
   link.clock.take(beat, now);
-  if (progress_.merge(beat.progress, link.peer.prefix(), now)) watch_.hurry(now);
+  const base::PeerId teller = link.peer;
+  const Merged merged = progress_.merge(beat.progress, teller.prefix(), now);
+  if (merged.forged) {
+    out.push_back(
+        base::accusation(fmt::format("{} passed on a voucher that nobody signed", teller.brief())));
+    out.push_back(EndLink{id, LossReason::banned});
+    return;
+  }
+  if (merged.ended) watch_.hurry(now);
+  const bool watches = link.role == Role::neighbour && table_.self().has_replica;
+  if (watches && progress_.vouch_for(teller.prefix(), now)) {
+    out.push_back(base::LogEntry{
+        base::Severity::warning,
+        fmt::format("{} counts more samples than it can have trained: they do not count here",
+                    teller.brief())});
+  }
   if (progress_.has_overflowed() && !std::exchange(told_overflow_, true)) {
     out.push_back(base::LogEntry{
         base::Severity::warning,

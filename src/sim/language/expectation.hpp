@@ -40,7 +40,9 @@ enum class Measure : std::uint8_t {
   sent_bytes_max,         ///< mean bytes that finished peers sent since their last start
   pairs_linked_within_s,  ///< after the last start: until any two running peers have a link
   paths_within_s,         ///< after the last start: until all links go as in Scenario::paths
-  ends_within_s,          ///< after the first peer was done: until the last was that is
+  /// Samples that all peers have trained, next to those of the run: the relative difference.
+  samples_off_max,
+  ends_within_s,  ///< after the first peer was done: until the last was that is
 };
 
 /// An expectation: the measurement must be at most, or at least, the limit.
@@ -88,6 +90,7 @@ inline constexpr auto kExpectationKeys = [] {
       {sent_bytes_max, "sent_bytes_max", 0, 1e15},
       {pairs_linked_within_s, "pairs_linked_within_s", 0, kMost},
       {paths_within_s, "paths_within_s", 0, kMost},
+      {samples_off_max, "samples_off_max", 0, kMost, true},
       {ends_within_s, "ends_within_s", 0, kMost},
   });
 }();

@@ -6,10 +6,12 @@
 
 #include "base/rng.hpp"
 #include "membership/limits.hpp"
+#include "table.hpp"
 
 using namespace starling;
 using namespace std::chrono_literals;
-using membership::ProgressTable;
+using membership::testing::Table;
+using membership::testing::voucher;
 using wire::Progress;
 
 namespace {
@@ -20,7 +22,12 @@ Progress entry(std::uint64_t prefix, std::uint64_t samples, float rate = 0) {
   return {.id_prefix = prefix, .samples = samples, .rate = rate};
 }
 
-void merge(ProgressTable& table, Progress progress, base::Time now, std::uint64_t from = 99) {
+/// With what it has and will have soon vouched for.
+void merge(Table& table, Progress progress, base::Time now, std::uint64_t from = 99) {
+  const auto soon = static_cast<std::uint64_t>(4 * progress.rate) + 50;
+  if (progress.samples < membership::kCounterMax) {
+    progress.voucher = voucher(progress.id_prefix, progress.samples + soon);
+  }
   (void)table.merge(std::span(&progress, 1), from, now);
 }
 
@@ -29,7 +36,7 @@ void merge(ProgressTable& table, Progress progress, base::Time now, std::uint64_
 BOOST_AUTO_TEST_SUITE(progress)
 
 BOOST_AUTO_TEST_CASE(counters_never_fall) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   (void)table.set_own(entry(1, 10), true, kStart);
   (void)table.set_own(entry(1, 5), true, kStart);
   merge(table, entry(2, 100), kStart);
@@ -41,7 +48,7 @@ BOOST_AUTO_TEST_CASE(counters_never_fall) {
 }
 
 BOOST_AUTO_TEST_CASE(an_absurd_counter_is_not_taken) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   (void)table.set_own(entry(1, 10), true, kStart);
   merge(table, entry(1, membership::kCounterMax), kStart);
   merge(table, entry(2, std::numeric_limits<std::uint64_t>::max()), kStart);
@@ -50,7 +57,7 @@ BOOST_AUTO_TEST_CASE(an_absurd_counter_is_not_taken) {
 
 // It was killed after it had told them, and its last checkpoint is older.
 BOOST_AUTO_TEST_CASE(what_others_know_of_a_former_life_counts_and_what_follows_on_top) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   (void)table.set_own(entry(1, 10), true, kStart);
   merge(table, entry(1, 1000), kStart);
   BOOST_TEST(table.total(kStart) == 1000);
@@ -64,7 +71,7 @@ BOOST_AUTO_TEST_CASE(what_others_know_of_a_former_life_counts_and_what_follows_o
 // Before its first step it waits, for links and for others' parameters, and the clock may have run
 // for days when it starts.
 BOOST_AUTO_TEST_CASE(who_is_started_again_has_no_rate_before_it_has_trained) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   (void)table.set_own(entry(1, 6'000'000), false, kStart);
   (void)table.set_own(entry(1, 6'000'000), false, kStart + 30s);
   (void)table.set_own(entry(1, 6'000'064), true, kStart + 40s);  // its first step
@@ -81,7 +88,7 @@ BOOST_AUTO_TEST_CASE(who_is_started_again_has_no_rate_before_it_has_trained) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_known_of_a_former_life_counts_once_when_it_ends) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   (void)table.set_own(entry(1, 10), true, kStart);
   merge(table, entry(1, 1000), kStart);
   (void)table.set_own(entry(1, 30), true, kStart + 1s);
@@ -91,7 +98,7 @@ BOOST_AUTO_TEST_CASE(what_is_known_of_a_former_life_counts_once_when_it_ends) {
 }
 
 BOOST_AUTO_TEST_CASE(a_neighbour_is_told_its_own_counter_where_it_may_not_know_it) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   (void)table.set_own(entry(1, 10), true, kStart);
   merge(table, entry(7, 30), kStart, 7);
   BOOST_TEST(table.entries_for_heartbeat(7, kStart).size() == 1U);  // ours: it has said the other
@@ -108,13 +115,13 @@ BOOST_AUTO_TEST_CASE(a_neighbour_is_told_its_own_counter_where_it_may_not_know_i
 }
 
 BOOST_AUTO_TEST_CASE(counters_of_a_former_life_are_restored_and_passed_on) {
-  ProgressTable former(1, 1s);
+  Table former(1);
   (void)former.set_own(entry(1, 100), true, kStart);
   merge(former, entry(2, 500, 50), kStart);
   std::vector<base::SampleCounter> counters = former.counters_of_others();
   counters.push_back({1, 100});
   counters.push_back({3, membership::kCounterMax});
-  ProgressTable table(1, 1s);
+  Table table(1);
   table.restore(counters);
   (void)table.set_own(entry(1, 60), true, kStart + 10s);  // its checkpoint is older
   BOOST_TEST(table.total(kStart + 11s) == 600);           // nobody is taken further
@@ -129,14 +136,14 @@ BOOST_AUTO_TEST_CASE(no_more_counters_are_restored_than_there_may_be) {
   for (std::uint64_t prefix = 2; prefix < 2 + 2 * membership::kProgressMax; ++prefix) {
     counters.push_back({prefix, 1});
   }
-  ProgressTable table(1, 1s);
+  Table table(1);
   table.restore(counters);
   (void)table.set_own(entry(1, 1), true, kStart);
   BOOST_TEST(table.size() == membership::kProgressMax);
 }
 
 BOOST_AUTO_TEST_CASE(a_counter_that_finds_no_room_is_noted) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   (void)table.set_own(entry(1, 1), true, kStart);
   for (std::uint64_t prefix = 2; prefix <= membership::kProgressMax; ++prefix) {
     merge(table, entry(prefix, 1), kStart);
@@ -145,11 +152,11 @@ BOOST_AUTO_TEST_CASE(a_counter_that_finds_no_room_is_noted) {
   BOOST_TEST(!table.has_overflowed());
   merge(table, entry(membership::kProgressMax + 1, 7), kStart);
   BOOST_TEST(table.has_overflowed());
-  BOOST_TEST(table.samples_of(membership::kProgressMax + 1) == 0U);
+  BOOST_TEST(table.samples_of(membership::kProgressMax + 1, kStart) == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_report_counts_though_later_samples_were_seen_before_it_came) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   merge(table, entry(2, 90), kStart, 2);
   table.observe(2, 120, kStart + 1s);
   Progress report = entry(2, 100);
@@ -157,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_report_counts_though_later_samples_were_seen_before_it_ca
   report.links = 3;
   merge(table, report, kStart + 1s, 2);
   BOOST_TEST(table.find(2)->accuracy == 0.5F);
-  BOOST_TEST(table.samples_of(2) == 120U);
+  BOOST_TEST(table.samples_of(2, kStart) == 120U);
   BOOST_TEST(table.total(kStart + 1s) == 120U);
   const auto told = table.entries_for_heartbeat(9, kStart + 1s);
   BOOST_REQUIRE(told.size() == 1U);
@@ -166,7 +173,7 @@ BOOST_AUTO_TEST_CASE(a_report_counts_though_later_samples_were_seen_before_it_ca
 }
 
 BOOST_AUTO_TEST_CASE(a_silent_alive_peer_is_taken_further_at_the_rate_it_told_up_to_the_horizon) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   merge(table, entry(2, 1000, 100), kStart);
   BOOST_TEST((table.horizon() == 2s));
   BOOST_TEST(table.rate(kStart) == 100, boost::test_tools::tolerance(1e-6));
@@ -180,17 +187,17 @@ BOOST_AUTO_TEST_CASE(a_silent_alive_peer_is_taken_further_at_the_rate_it_told_up
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_ended_training_is_not_taken_further) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   merge(table, entry(2, 1000, 100), kStart);
   Progress end = entry(2, 1010, 0);
-  BOOST_TEST(table.merge(std::span(&end, 1), 2, kStart + 100ms));
+  BOOST_TEST(table.merge(std::span(&end, 1), 2, kStart + 100ms).ended);
   BOOST_TEST(table.total(kStart + 2s) == 1010);
   merge(table, entry(2, 1010, 100), kStart + 100ms);  // older news by a longer way
   BOOST_TEST(table.total(kStart + 2s) == 1010);
 }
 
 BOOST_AUTO_TEST_CASE(the_end_of_training_is_told_at_once_and_steps_are_not) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   BOOST_TEST(!table.set_own(entry(1, 0), true, kStart));
   for (int i = 1; i <= 100; ++i) {
     BOOST_TEST(
@@ -206,7 +213,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_training_is_told_at_once_and_steps_are_not) {
 
 BOOST_AUTO_TEST_CASE(
     a_trainer_that_stands_still_says_so_once_and_that_it_goes_on_with_its_next_entry) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   std::uint64_t samples = 0;
   base::Time now = kStart;
   const auto steps = [&](int count) {
@@ -228,7 +235,7 @@ BOOST_AUTO_TEST_CASE(
 }
 
 BOOST_AUTO_TEST_CASE(slow_steps_are_not_taken_for_a_stand) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   for (int i = 0; i < 10; ++i) {
     (void)table.set_own(entry(1, static_cast<std::uint64_t>(10 * i)), true, kStart + i * 5s);
   }
@@ -240,7 +247,7 @@ BOOST_AUTO_TEST_CASE(slow_steps_are_not_taken_for_a_stand) {
 }
 
 BOOST_AUTO_TEST_CASE(a_suspect_is_not_taken_further_until_it_refutes) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   merge(table, entry(2, 1000, 100), kStart);
   table.set_state(2, wire::MemberState::suspect);
   BOOST_TEST(table.total(kStart + 1s) == 1000);
@@ -252,7 +259,7 @@ BOOST_AUTO_TEST_CASE(total_is_the_sum_at_the_end_whatever_was_extrapolated_befor
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       base::Rng rng(seed);
-      ProgressTable table(1, 1s);
+      Table table(1);
       std::uint64_t sum = 0;
       for (std::uint64_t prefix = 2; prefix <= 9; ++prefix) {
         std::uint64_t samples = 0;
@@ -272,19 +279,19 @@ BOOST_AUTO_TEST_CASE(total_is_the_sum_at_the_end_whatever_was_extrapolated_befor
 }
 
 BOOST_AUTO_TEST_CASE(age_on_the_way_counts) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   Progress old = entry(2, 1000, 100);
   old.age_ms = 1500;
   merge(table, old, kStart);
   BOOST_TEST(table.total(kStart) == 1150);
-  ProgressTable far(3, 1s);
+  Table far(3);
   const auto told = table.entries_for_heartbeat(3, kStart + 250ms);
   BOOST_REQUIRE(told.size() == 1);
   BOOST_TEST(told[0].age_ms == 1750U);
 }
 
 BOOST_AUTO_TEST_CASE(a_dead_peer_counts_but_is_not_taken_further) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   merge(table, entry(2, 1000, 100), kStart);
   table.set_state(2, wire::MemberState::dead);
   BOOST_TEST(table.total(kStart + 2s) == 1000);
@@ -294,7 +301,7 @@ BOOST_AUTO_TEST_CASE(a_dead_peer_counts_but_is_not_taken_further) {
 BOOST_AUTO_TEST_CASE(in_a_large_swarm_a_peer_tells_its_counter_more_rarely) {
   BOOST_TEST((membership::progress_interval(4, 1s) == 1s));
   BOOST_TEST((membership::progress_interval(1000, 1s) == 48s));
-  ProgressTable table(1, 1s);
+  Table table(1);
   for (std::uint64_t prefix = 2; prefix <= 1000; ++prefix) merge(table, entry(prefix, 1), kStart);
   (void)table.set_own(entry(1, 0), true, kStart);
   while (!table.entries_for_heartbeat(7, kStart).empty()) continue;
@@ -309,7 +316,7 @@ BOOST_AUTO_TEST_CASE(in_a_large_swarm_a_peer_tells_its_counter_more_rarely) {
 }
 
 BOOST_AUTO_TEST_CASE(a_heartbeat_carries_what_changed_and_not_what_its_receiver_told) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   const auto told = [&](std::uint64_t neighbour, base::Time now) {
     return table.entries_for_heartbeat(neighbour, now).size();
   };
@@ -330,7 +337,7 @@ BOOST_AUTO_TEST_CASE(a_heartbeat_carries_what_changed_and_not_what_its_receiver_
 }
 
 BOOST_AUTO_TEST_CASE(all_neighbours_are_told_the_same_count_though_their_beats_differ) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   (void)table.set_own(entry(1, 10), true, kStart);
   (void)table.set_own(entry(1, 11), true, kStart + 600ms);  // its rate is known now
   (void)table.set_own(entry(1, 12), true, kStart + 700ms);
@@ -346,7 +353,7 @@ BOOST_AUTO_TEST_CASE(all_neighbours_are_told_the_same_count_though_their_beats_d
 }
 
 BOOST_AUTO_TEST_CASE(a_report_goes_along_when_it_changed) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   Progress own = entry(1, 10);
   own.links = 3;
   (void)table.set_own(own, true, kStart);
@@ -361,7 +368,7 @@ BOOST_AUTO_TEST_CASE(a_report_goes_along_when_it_changed) {
   (void)table.set_own(own, true, kStart + 2500ms);
   const auto told = table.entries_for_heartbeat(7, kStart + 2500ms);
   BOOST_TEST(told.at(0).report);
-  ProgressTable other(7, 1s);
+  Table other(7);
   (void)other.merge(told, 1, kStart);
   Progress bare = entry(1, 40);
   bare.report = false;
@@ -372,13 +379,13 @@ BOOST_AUTO_TEST_CASE(a_report_goes_along_when_it_changed) {
 }
 
 BOOST_AUTO_TEST_CASE(many_counters_go_in_several_heartbeats_and_are_bounded) {
-  ProgressTable table(1, 1s);
+  Table table(1);
   for (std::uint64_t prefix = 2; prefix < 2 + 2 * membership::kProgressMax; ++prefix) {
     merge(table, entry(prefix, 1), kStart);
   }
   BOOST_TEST(table.size() == membership::kProgressMax);
   std::size_t sent = 0;
-  for (std::size_t i = 0; i < membership::kProgressMax / wire::kProgressPerFrame; ++i) {
+  for (std::size_t i = 0; i < membership::kProgressMax / wire::kVouchersPerFrame; ++i) {
     const auto entries = table.entries_for_heartbeat(7, kStart);
     BOOST_TEST(entries.size() <= wire::kProgressPerFrame);
     sent += entries.size();
@@ -393,7 +400,7 @@ BOOST_AUTO_TEST_CASE(reports_with_equal_counters_end_the_same_in_any_order) {
   Progress worse = entry(2, 20);
   worse.loss = 0.7F;
   for (const bool better_first : {true, false}) {
-    ProgressTable table(1, 1s);
+    Table table(1);
     merge(table, entry(2, 20), kStart);
     merge(table, better_first ? better : worse, kStart);
     merge(table, better_first ? worse : better, kStart);

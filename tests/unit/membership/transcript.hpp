@@ -140,7 +140,8 @@ class LoneOverlay final : public Player<Overlay, OverlayEvent, OverlayOutbox> {
  public:
   explicit LoneOverlay(Config config = {.degree = 2})
       : table(record_of(5)),
-        progress(id_of(5).prefix(), config.heartbeat),
+        signer(id_of(5)),
+        progress(id_of(5).prefix(), config.heartbeat, signer),
         watch(config.heartbeat),
         overlay(config, table, progress, watch, rng_) {}
 
@@ -154,6 +155,7 @@ class LoneOverlay final : public Player<Overlay, OverlayEvent, OverlayOutbox> {
   }
 
   MemberTable table;
+  SimulatedSigner signer;
   ProgressTable progress;
   Watch watch;
 

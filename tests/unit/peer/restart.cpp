@@ -16,7 +16,8 @@ using std::chrono::seconds;
 namespace {
 
 std::uint64_t own_counter(World& world, std::size_t of, std::size_t known_to) {
-  return world.peer(known_to).core->membership().progress().samples_of(world.peer(of).id.prefix());
+  const auto& progress = world.peer(known_to).core->membership().progress();
+  return progress.samples_of(world.peer(of).id.prefix(), world.now());
 }
 
 }  // namespace

@@ -24,10 +24,10 @@ namespace {
 /// Each message and each part of one.
 using All =
     std::tuple<wire::MemberRecord, wire::Hello, wire::Refuse, wire::RunFileRequest,
-               wire::RunFileReply, wire::Neighbour, wire::Claim, wire::Gossip, wire::Progress,
-               wire::Heartbeat, wire::TableEntry, wire::Reconcile, wire::LinkOpen, wire::Delta,
-               wire::Keyframe, wire::Settle, wire::Reduce, wire::ReduceReceived, wire::Bye,
-               wire::DialBack, wire::DialedBack, wire::Introduce, wire::Circuit>;
+               wire::RunFileReply, wire::Neighbour, wire::Claim, wire::Gossip, wire::Voucher,
+               wire::Progress, wire::Heartbeat, wire::TableEntry, wire::Reconcile, wire::LinkOpen,
+               wire::Delta, wire::Keyframe, wire::Settle, wire::Reduce, wire::ReduceReceived,
+               wire::Bye, wire::DialBack, wire::DialedBack, wire::Introduce, wire::Circuit>;
 
 void for_each_type(auto&& use) {
   std::apply([&](const auto&... one) { (use(one), ...); }, All{});
@@ -124,6 +124,10 @@ class Filler {
   wire::RunId some(const wire::RunId& run, wire::Any rule) { return {some(run.bytes, rule)}; }
   std::optional<std::uint64_t> some(const std::optional<std::uint64_t>&, wire::Any) {
     return rng_.below(2) == 0 ? std::nullopt : std::optional(rng_());
+  }
+  std::optional<wire::Voucher> some(const std::optional<wire::Voucher>&, wire::Any) {
+    if (rng_.below(2) == 0) return std::nullopt;
+    return random_message<wire::Voucher>(rng_);
   }
   std::string some(const std::string&, const wire::Text& rule) {
     return random_text(rng_, std::min<std::size_t>(rule.most, 100));

@@ -230,7 +230,8 @@ BOOST_AUTO_TEST_CASE(a_heartbeat_is_small) {
 }
 
 BOOST_AUTO_TEST_CASE(packed_progress_is_refused_where_it_is_cut_or_absurd) {
-  const std::vector<wire::Progress> entries = {{.id_prefix = 1, .samples = 300, .links = 2}};
+  const std::vector<wire::Progress> entries = {
+      {.id_prefix = 1, .samples = 300, .links = 2, .voucher = wire::Voucher{.limit = 400}}};
   const std::vector<std::uint8_t> packed = wire::pack_progress(entries);
   for (std::size_t size = 1; size < packed.size(); ++size) {
     BOOST_TEST(!wire::unpack_progress(std::span(packed).first(size)).has_value());
@@ -240,16 +241,22 @@ BOOST_AUTO_TEST_CASE(packed_progress_is_refused_where_it_is_cut_or_absurd) {
     const std::vector<wire::Progress> absurd = {{.id_prefix = 1, .rate = rate}};
     BOOST_TEST(!wire::unpack_progress(wire::pack_progress(absurd)).has_value());
   }
-  for (const std::uint8_t unknown : {2, 3, 128}) {
+  for (const std::uint8_t unknown : {4, 7, 128}) {
     std::vector<std::uint8_t> later = packed;
     later[8] = unknown;  // parts of an entry that this version does not know
     BOOST_TEST(!wire::unpack_progress(later).has_value());
   }
-  std::vector<std::uint8_t> many;
-  for (std::size_t i = 0; i <= wire::kProgressPerFrame; ++i) {
-    many.insert(many.end(), packed.begin(), packed.end());
-  }
-  BOOST_TEST(!wire::unpack_progress(many).has_value());
+  const std::vector<std::uint8_t> bare =
+      wire::pack_progress(std::vector<wire::Progress>{{.id_prefix = 1, .samples = 300}});
+  const auto repeated = [](const std::vector<std::uint8_t>& entry, std::size_t times) {
+    std::vector<std::uint8_t> many;
+    for (std::size_t i = 0; i < times; ++i) many.insert(many.end(), entry.begin(), entry.end());
+    return wire::unpack_progress(many).has_value();
+  };
+  BOOST_TEST(repeated(bare, wire::kProgressPerFrame));
+  BOOST_TEST(!repeated(bare, wire::kProgressPerFrame + 1));
+  BOOST_TEST(repeated(packed, wire::kVouchersPerFrame));
+  BOOST_TEST(!repeated(packed, wire::kVouchersPerFrame + 1));
 }
 
 BOOST_AUTO_TEST_CASE(unknown_type_is_skipped) {
