@@ -147,8 +147,9 @@ inline constexpr int kExchangesWatched = 16;  ///< that say how much more it mov
 /// Squares of what equal peers move, at most this many times apart.
 inline constexpr double kMovesAlike = 2;
 /// A peer with nobody to compare others with takes their word after so long; and until then, it
-/// counts what nobody can have vouched for yet, up to what it has trained itself.
+/// counts what nobody can have vouched for yet, up to so many times what it has trained itself.
 inline constexpr base::Duration kVouchPatience = 10s;
+inline constexpr std::uint64_t kEarlyTimes = 2;
 /// Peers of a table whose usual rate is not found anew for each of them.
 inline constexpr std::size_t kUsualExact = 64;
 inline constexpr base::Duration kBeatPauseMin = 100ms;  ///< between beats that news hurries

@@ -59,7 +59,7 @@ std::vector<base::SampleCounter> ProgressTable::counters_of_others() const {
   others.reserve(entries_.size());
   for (const Entry& entry : entries_) {
     if (entry.latest.id_prefix == own_prefix_) continue;
-    const std::uint64_t counts = std::min(entry.samples(), entry.limit.samples);
+    const std::uint64_t counts = counted(entry, told_last_);
     if (counts > 0) others.push_back({entry.latest.id_prefix, counts});
   }
   return others;
@@ -110,6 +110,7 @@ Merged ProgressTable::merge(std::span<const wire::Progress> entries, std::uint64
 
 void ProgressTable::begin(base::Time now) {
   if (!begun_) begun_ = now;
+  told_last_ = now;
 }
 
 // Others know of more than this peer does: it was killed after it had told them.

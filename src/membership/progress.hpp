@@ -206,6 +206,7 @@ class ProgressTable {
   std::uint64_t own_prefix_;
   base::Duration heartbeat_;
   std::optional<base::Time> begun_{};  ///< when it was first told something
+  base::Time told_last_{};             ///< and when last
   std::uint64_t version_ = 0;
   std::vector<Entry> entries_;  ///< in the order in which they were heard of; none is removed
   std::vector<std::pair<std::uint64_t, Place>> places_;  ///< places of prefixes, in order of prefix

@@ -152,11 +152,14 @@ void ProgressTable::take(const wire::Voucher& voucher, std::uint64_t subject, st
 }
 
 // In the beginning nobody can be vouched for; then the others are taken to have trained as much as
-// this peer at most.
+// this peer, or a little more. Who comes to a single other, and has made no step yet, knows nothing
+// of it: that one may have trained alone, and be done.
 std::uint64_t ProgressTable::limit_of(const Entry& entry, base::Time now) const {
   if (entry.latest.id_prefix == own_prefix_) return kCounterMax;
   const bool is_early = !begun_ || now - *begun_ < kVouchPatience;
-  return is_early ? std::max(entry.limit.samples, own_.samples()) : entry.limit.samples;
+  const bool is_single = own_.highest_rate() == 0 && entries_.size() == 2;
+  return std::max({entry.limit.samples, is_early ? kEarlyTimes * own_.samples() : 0,
+                   is_single ? entry.at_first : 0});
 }
 
 std::uint64_t ProgressTable::counted(const Entry& entry, base::Time now) const {

@@ -68,12 +68,26 @@ BOOST_AUTO_TEST_CASE(what_nobody_vouches_for_is_not_counted) {
   BOOST_TEST(one.table.total(one.now) == one.table.samples_of(1, one.now));
 }
 
-BOOST_AUTO_TEST_CASE(in_the_beginning_it_counts_up_to_what_this_peer_has_trained) {
+BOOST_AUTO_TEST_CASE(in_the_beginning_it_counts_up_to_twice_what_this_peer_has_trained) {
   Watcher one;
   one.pass(1s);
   const Progress told{.id_prefix = 2, .samples = 1'000'000};
   (void)one.table.merge(std::span(&told, 1), 2, one.now);
-  BOOST_TEST(one.counted(2) == one.table.samples_of(1, one.now));
+  BOOST_TEST(one.counted(2) == membership::kEarlyTimes * one.table.samples_of(1, one.now));
+}
+
+BOOST_AUTO_TEST_CASE(a_newcomer_believes_the_past_of_a_single_other) {
+  Table one(1);
+  (void)one.set_own({.id_prefix = 1}, false, kStart);
+  Progress told{.id_prefix = 2, .samples = 1'000'000};
+  (void)one.merge(std::span(&told, 1), 2, kStart);
+  BOOST_TEST(one.total(kStart) == 1'000'000U);
+  told.samples = 2'000'000;
+  (void)one.merge(std::span(&told, 1), 2, kStart + 1s);
+  BOOST_TEST(one.total(kStart + 1s) == 1'000'000U);
+  const Progress other{.id_prefix = 3, .samples = 5};
+  (void)one.merge(std::span(&other, 1), 3, kStart + 1s);
+  BOOST_TEST(one.total(kStart + 1s) == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(a_counter_counts_as_far_as_another_peer_has_signed) {
