@@ -135,8 +135,11 @@ void Seeker::seek_members(bool alive, std::size_t wanted, base::Time now, Overla
     return candidates_.links_told(record->id) < degree_;
   });
   // Peers of which none can be dialed may be an island with no way off: one of the others, be it
-  // full, introduces them.
-  if (is_out_of_the_way()) {
+  // full, introduces them. Where all can be dialed, they would crowd at those that know it first.
+  const auto only_dials = [](const auto* record) {
+    return record->reach == wire::Reachability::dials_only;
+  };
+  if (std::ranges::any_of(due, only_dials) && is_out_of_the_way()) {
     std::stable_partition(due.begin(), due.end(), [&](const auto* record) {
       return record->reach == wire::Reachability::reachable &&
              !standings_.has(Standing::had_no_place, record->id);
