@@ -275,12 +275,23 @@ class NetworkLearner final : public peer::Learner {
         .loss = sum.loss_sum / static_cast<double>(sum.count)};
   }
   bool begin_audit(std::uint32_t samples) override {
-    return held_back_.next(std::min(samples, network_.run_file.train.batch), audited_);
+    const std::uint32_t batch = network_.run_file.train.batch;
+    audited_.resize((samples + batch - 1) / batch);
+    return std::ranges::all_of(audited_, [&](data::BatchBuffer& piece) {
+      const std::uint32_t wanted = std::min(samples, batch);
+      samples -= wanted;
+      return held_back_.next(wanted, piece);
+    });
   }
   base::Result<double> audit(std::span<const float> x, std::span<const float> buffers) override {
-    const auto tried = network_.program->evaluate(x, buffers, audited_.view());
-    if (!tried) return fail(tried.error());
-    return tried->loss_sum / static_cast<double>(tried->count);
+    compute::Evaluation sum;
+    for (const data::BatchBuffer& samples : audited_) {
+      const auto piece = network_.program->evaluate(x, buffers, samples.view());
+      if (!piece) return fail(piece.error());
+      sum.loss_sum += piece->loss_sum;
+      sum.count += piece->count;
+    }
+    return sum.loss_sum / static_cast<double>(sum.count);
   }
   void set_data(std::vector<std::uint32_t> owned, std::uint32_t batch) override {
     stream_.set_shards(owned);
@@ -296,7 +307,7 @@ class NetworkLearner final : public peer::Learner {
   train::UpdateRule rule_;
   std::vector<float> gradient_;
   data::BatchBuffer batch_;
-  data::BatchBuffer audited_;  ///< samples that replicas are tried on
+  std::vector<data::BatchBuffer> audited_;  ///< samples that replicas are tried on
   data::BatchBuffer tested_;
   std::vector<float> x_;  ///< for the evaluation, like buffers_
   std::vector<float> buffers_;
