@@ -16,9 +16,13 @@ namespace {
 // Links that move this end by a smaller part of a step need no audit.
 constexpr float kAuditedPart = 0.25F;
 
-// Times the loss of the own replica that another may have which is adopted, or averaged with in
-// settling. Honest ones that have had no link for long differ by that much.
+// Times the loss of the own replica that another may have which is averaged with in settling.
+// Honest ones that have had no link for long differ by that much.
 constexpr double kWorseMost = 1.5;
+
+// The same of one that is adopted: in its first steps, training may make an honest one so much
+// worse than an untrained one.
+constexpr double kAdoptedWorseMost = 4.0;
 
 // Times the loss of the untrained replica that one has which has learned little. Of peers that
 // could exchange next to nothing, the mean is far worse than each, and still what they agree on.
@@ -115,7 +119,7 @@ base::Status Replica::judge_adopted(std::span<const float> values,
   base::LargeFloats x(size());
   if (auto status = noted(memory_->read(x)); !status) return status;
   const double worse = judge_(x, values, buffers);
-  if (worse <= kWorseMost) return {};
+  if (worse <= kAdoptedWorseMost) return {};
   return fail(base::ErrorCode::protocol,
               "keyframe: on this peer's data its loss is {:.1f} times that of an untrained replica",
               worse);
