@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_frame_that_comes_in_one_piece_takes_no_time) {
 }
 
 BOOST_AUTO_TEST_CASE(a_frame_that_takes_long_is_heard_before_it_is_complete) {
-  constexpr std::size_t kSize = 64UL << 20;  // more than comes within kArrivingEvery, mostly
+  constexpr std::size_t kSize = 256UL << 20;  // more than comes within kArrivingEvery
   Loop loop = make_loop();
   TransportConfig config;
   config.link_memory = config.payload_max = 2 * kSize;
