@@ -92,19 +92,17 @@ Merged ProgressTable::merge(std::span<const wire::Progress> entries, std::uint64
                             base::Time now) {
   begin(now);
   Merged merged;
-  forged_ = false;
   for (const wire::Progress& entry : entries) {
     if (entry.samples >= kCounterMax) continue;
     if (entry.id_prefix == own_prefix_) {
-      recall(entry, now);
+      merged.forged = !recall(entry, now) || merged.forged;
       continue;
     }
     merged.ended = update(entry, from, now) || merged.ended;
     if (entry.voucher && entry_of(entry.id_prefix) != nullptr) {
-      take(*entry.voucher, entry.id_prefix, from, now);
+      merged.forged = !take(*entry.voucher, entry.id_prefix, from, now) || merged.forged;
     }
   }
-  merged.forged = forged_;
   return merged;
 }
 
@@ -114,18 +112,16 @@ void ProgressTable::begin(base::Time now) {
 }
 
 // Others know of more than this peer does: it was killed after it had told them.
-void ProgressTable::recall(const wire::Progress& own, base::Time now) {
+bool ProgressTable::recall(const wire::Progress& own, base::Time now) {
   Entry* const entry = entry_of(own_prefix_);
-  if (entry == nullptr || !own.voucher || own.samples <= own_.samples()) return;
+  if (entry == nullptr || !own.voucher || own.samples <= own_.samples()) return true;
   const auto most = plausible(*entry, 0, kTimesMost, now);
-  if (most && static_cast<double>(own.samples) > *most) return;
-  if (!is_genuine(*own.voucher, own_prefix_, signer_)) {
-    forged_ = true;
-    return;
-  }
-  if (!own_.recall(std::min(own.samples, own.voucher->limit))) return;
+  if (most && static_cast<double>(own.samples) > *most) return true;
+  if (!is_genuine(*own.voucher, own_prefix_, signer_)) return false;
+  if (!own_.recall(std::min(own.samples, own.voucher->limit))) return true;
   entry->latest.samples = own_.samples();
   tell_own(false, now);
+  return true;
 }
 
 void ProgressTable::observe(std::uint64_t id_prefix, std::uint64_t samples, base::Time now) {

@@ -180,11 +180,13 @@ class ProgressTable {
 
   void begin(base::Time now);
   void sign_restored(Entry& entry);
-  void recall(const wire::Progress& own, base::Time now);
+  /// What others know of a former life; false: its voucher is forged.
+  [[nodiscard]] bool recall(const wire::Progress& own, base::Time now);
   /// Takes a newer entry; true: its owner has just ended.
   bool update(const wire::Progress& latest, std::uint64_t from, base::Time now);
-  void take(const wire::Voucher& voucher, std::uint64_t subject, std::uint64_t from,
-            base::Time now);
+  /// False: it is forged.
+  [[nodiscard]] bool take(const wire::Voucher& voucher, std::uint64_t subject, std::uint64_t from,
+                          base::Time now);
   void raise(Entry& entry, const wire::Voucher& voucher, base::Time now);
   [[nodiscard]] Usual usual_beside(const Entry& entry, base::Time now) const;
   [[nodiscard]] std::optional<double> plausible(const Entry& entry, std::uint64_t from,
@@ -217,7 +219,6 @@ class ProgressTable {
   std::vector<std::uint64_t> new_;               ///< prefixes of new entries
   std::size_t alive_ = 0;                        ///< number of entries of alive peers
   bool overflowed_ = false;
-  bool forged_ = false;                           ///< a voucher of the entries that are merged is
   mutable Usual usual_{};                         ///< of a large table
   mutable std::optional<base::Time> usual_at_{};  ///< when that was found
 

@@ -131,24 +131,22 @@ void ProgressTable::raise(Entry& entry, const wire::Voucher& voucher, base::Time
 
 // Others' vouchers are not all checked alike: what this peer has not watched may be true. But
 // whoever vouches for a friend cannot say just anything.
-void ProgressTable::take(const wire::Voucher& voucher, std::uint64_t subject, std::uint64_t from,
+bool ProgressTable::take(const wire::Voucher& voucher, std::uint64_t subject, std::uint64_t from,
                          base::Time now) {
   Entry& entry = *entry_of(subject);
   if (entry.limit.voucher && voucher.limit == entry.limit.samples) {
     if (entry.limit.sources.size() < kReadyLinksMax && !entry.vouched_by(from)) {
       entry.limit.sources.push_back(from);
     }
-    return;
+    return true;
   }
-  if (voucher.limit <= entry.limit.samples || voucher.limit >= kCounterMax) return;
+  if (voucher.limit <= entry.limit.samples || voucher.limit >= kCounterMax) return true;
   const auto most = plausible(entry, entry.limit.samples, kTimesMost, now);
-  if (most && static_cast<double>(voucher.limit) > *most) return;
-  if (!is_genuine(voucher, subject, signer_)) {
-    forged_ = true;
-    return;
-  }
+  if (most && static_cast<double>(voucher.limit) > *most) return true;
+  if (!is_genuine(voucher, subject, signer_)) return false;
   raise(entry, voucher, now);
   entry.limit.sources.assign(1, from);
+  return true;
 }
 
 // In the beginning nobody can be vouched for; then the others are taken to have trained as much as

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/endian.hpp"
 #include "base/hash.hpp"
 #include "base/simulated.hpp"
 #include "membership/limits.hpp"
@@ -24,15 +25,12 @@ constexpr int kSignatureBits = 11;
 constexpr int kStateBits = 2;
 static_assert(kCounterMax <= std::uint64_t{1} << (64 - kSignatureBits - kStateBits));
 
-// Little-endian, strings with their length.
-void put(base::Bytes& bytes, std::uint64_t value) {
-  for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
-}
+// Strings have their length in front.
+void put(base::Bytes& bytes, std::uint64_t value) { base::append_little(bytes, value); }
 
 void put(base::Bytes& bytes, std::string_view text) {
   put(bytes, text.size());
-  const base::ByteView view = base::bytes_of(text.data(), text.size());
-  bytes.insert(bytes.end(), view.begin(), view.end());
+  base::append(bytes, base::bytes_of(text.data(), text.size()));
 }
 
 std::size_t size_of(const MemberRecord& record) {

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/bytes.hpp"
+#include "base/endian.hpp"
 
 namespace starling::membership {
 namespace {
@@ -16,9 +17,8 @@ constexpr int kRoundedBits = 5;
 base::Bytes signed_bytes(std::uint64_t subject, std::uint64_t limit) {
   const base::ByteView context = base::bytes_of(kVoucherContext.data(), kVoucherContext.size());
   base::Bytes bytes(context.begin(), context.end());
-  for (const std::uint64_t value : {subject, limit}) {
-    for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
-  }
+  base::append_little(bytes, subject);
+  base::append_little(bytes, limit);
   return bytes;
 }
 
