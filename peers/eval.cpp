@@ -52,9 +52,7 @@ base::Result<Figures> evaluate(const runtime::OpenedModel& opened) {
             ? (*resident)->evaluate(opened.weights.buffers, batch.view())
             : (*program)->evaluate(opened.weights.parameters, opened.weights.buffers, batch.view());
     if (!part) return fail(part.error());
-    sum.loss_sum += part->loss_sum;
-    sum.correct += part->correct;
-    sum.count += part->count;
+    sum += *part;
     done += count;
   }
   const auto count = static_cast<double>(sum.count);

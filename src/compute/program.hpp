@@ -25,6 +25,13 @@ struct Evaluation {
   double loss_sum = 0;      ///< nats, or mean squared differences
   std::size_t correct = 0;  ///< labels that have the largest output (first of equals)
   std::size_t count = 0;    ///< labels; for a mean_squared loss, samples
+
+  Evaluation& operator+=(const Evaluation& other) noexcept {
+    loss_sum += other.loss_sum;
+    correct += other.correct;
+    count += other.count;
+    return *this;
+  }
 };
 
 /// A graph compiled for batches of up to a fixed number of samples. Keeps no parameters: they come

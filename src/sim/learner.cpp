@@ -264,9 +264,7 @@ class NetworkLearner final : public peer::Learner {
       test.fill_spread(done, std::min(batch, count - done), count, tested_);
       const auto piece = network_.program->evaluate(x_, buffers_, tested_.view());
       if (!piece) return fail(piece.error());
-      sum.correct += piece->correct;
-      sum.loss_sum += piece->loss_sum;
-      sum.count += piece->count;
+      sum += *piece;
     }
     return peer::Evaluated{
         .samples = count,
@@ -288,8 +286,7 @@ class NetworkLearner final : public peer::Learner {
     for (const data::BatchBuffer& samples : audited_) {
       const auto piece = network_.program->evaluate(x, buffers, samples.view());
       if (!piece) return fail(piece.error());
-      sum.loss_sum += piece->loss_sum;
-      sum.count += piece->count;
+      sum += *piece;
     }
     return sum.loss_sum / static_cast<double>(sum.count);
   }

@@ -200,9 +200,7 @@ Result<Evaluation> Trainer::evaluate_pieces(const compute::Batch& set,
   for (std::size_t first = 0; first < all; first += program_->batch()) {
     const auto part = evaluate_piece(piece(set, first));
     if (!part) return fail(part.error());
-    sum.loss_sum += part->loss_sum;
-    sum.correct += part->correct;
-    sum.count += part->count;
+    sum += *part;
   }
   const auto count = static_cast<double>(sum.count);
   return Evaluation{static_cast<double>(sum.correct) / count, sum.loss_sum / count};
