@@ -106,12 +106,11 @@ base::Result<std::unique_ptr<peer::Worker>> make_worker(runtime::Run& run,
   std::unique_ptr<peer::Learner> learner = std::make_unique<peer::ModelLearner>(
       std::move(*trainer), loader, std::move(held_back), *problem.dataset.test);
   if (conduct != nullptr) learner = conduct->learner(std::move(learner));
-  const bool audits = replica->averaging().clips;
   auto worker = std::make_unique<peer::Worker>(
       std::move(learner), std::move(*replica),
       [&run](const peer::Snapshot& snapshot) { return run.save(snapshot); }, run.steps_before(),
       run.samples_before(), nullptr, conduct);
-  if (audits) worker->begin_audits(peer::samples_are_alike(run_file));
+  if (peer::audits(run_file)) worker->begin_audits(peer::samples_are_alike(run_file));
   return worker;
 }
 

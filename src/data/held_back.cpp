@@ -17,15 +17,13 @@ void HeldBack::set_shards(std::span<const std::uint32_t> owned) {
 
 bool HeldBack::next(std::uint32_t wanted, BatchBuffer& out) {
   if (samples_.empty()) return false;
-  indices_.resize(std::min<std::size_t>(wanted, samples_.size()));
-  if (samples_.size() - position_ < indices_.size()) {
+  const std::size_t count = std::min<std::size_t>(wanted, samples_.size());
+  if (samples_.size() - position_ < count) {
     base::shuffle(samples_, rng_);
     position_ = 0;
   }
-  std::copy_n(samples_.begin() + static_cast<std::ptrdiff_t>(position_), indices_.size(),
-              indices_.begin());
-  position_ += indices_.size();
-  set_->fill(indices_, {}, out);
+  set_->fill(std::span(samples_).subspan(position_, count), {}, out);
+  position_ += count;
   return true;
 }
 

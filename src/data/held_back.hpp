@@ -32,7 +32,6 @@ class HeldBack {
   base::Rng rng_;
   std::vector<std::uint32_t> samples_;
   std::size_t position_ = 0;  ///< in samples_, which are shuffled at its end
-  std::vector<std::uint32_t> indices_;
 };
 
 }  // namespace starling::data
