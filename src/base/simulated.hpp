@@ -86,7 +86,7 @@
   X(shards_told_again) X(progress_unpublished) X(whole_density) X(least_density) X(other_bits)    \
   X(other_block) X(hash_with_delta) X(delta_late) X(delta_at_once) X(no_grace)                    \
   X(session_forgotten) X(opened_again) X(never_adopts) X(jobs_one_by_one) X(grace_of_one)         \
-  X(settle_slowly) X(settle_without_tree)
+  X(settle_slowly) X(settle_without_tree) X(left_out_of_tree) X(slow_in_tree)
 
 // clang-format on
 

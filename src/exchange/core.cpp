@@ -46,14 +46,18 @@ void Core::go_on(Time now, Outbox& out) {
   settling_.look(now, out);
 }
 
-// Links may have gone, and a delta that rested may be due.
+// Links may have gone, and a delta that rested may be due. Before this peer settles, a neighbour
+// that does may have said so on a link that is about to open here.
 void Core::look_at_tree(Time now, Outbox& out) {
-  if (settling_.phase() != Phase::settling) return;
+  if (settling_.phase() == Phase::done) return;
+  const bool settles = settling_.has_begun();
   for (const base::PeerId& peer : tree_.neighbours()) {
     const auto at = links_.find(peer);
-    if (at == links_.end() || at->second.open() == nullptr) tree_.lose(peer, now, out);
+    const bool is_there = at != links_.end() &&
+                          (settles ? at->second.open() != nullptr : at->second.broken() == nullptr);
+    if (!is_there) tree_.lose(peer, now, out);
   }
-  exchanging_.expire(now, out);
+  if (settles) exchanging_.expire(now, out);
 }
 
 void Core::on(const NeighbourUp& event, Time now, Outbox& out) {
@@ -79,7 +83,7 @@ void Core::on(Received& event, Time now, Outbox& out) {
     opening_.receive(at, *keyframe, out);
   } else if (const auto* settle = std::get_if<wire::Settle>(&event.message)) {
     link.settles = true;
-    if (link.open() != nullptr) tree_.hear(event.peer, *settle, now, out);
+    tree_.hear(event.peer, *settle, now, out);
   } else if (auto& delta = std::get<wire::Delta>(event.message);
              exchanging_.check(at, delta, event.took, out)) {
     link.settles = link.settles || delta.settled;

@@ -15,6 +15,13 @@ using base::ExchangeNumber;
 using base::PeerId;
 using base::Time;
 
+namespace {
+
+/// Seconds that a link may take to carry a replica, or it is slow.
+constexpr double kSlowTelling = 1.0;
+
+}  // namespace
+
 Exchanging::Exchanging(const Options& options, Links& links, const History& history,
                        const Settling& settling, Tree& tree)
     : options_(options),
@@ -397,18 +404,29 @@ void Exchanging::wake_links(Time now, Outbox& out) {
   }
 }
 
+// Seconds that a link takes to tell a replica, if anything is known of it.
+double Exchanging::telling(const Link& link) const {
+  const auto bytes = static_cast<double>(options_.elements);  // some 8 bits for each
+  double seconds = 0;
+  for (const double bandwidth : {link.line.bandwidth, link.bandwidth.value()}) {
+    if (bandwidth > 0) seconds = std::max(seconds, bytes / bandwidth);
+  }
+  return std::min(seconds, base::seconds(kUploadTimeMax));
+}
+
 void Exchanging::begin_tree(Time now, Outbox& out) {
-  std::vector<PeerId> open;
+  std::vector<Branch> branches;
   base::Duration usual{};
   if (options_.config.mode == Mode::tracked) {
     for (const auto& [peer, link] : links_) {
       const bool is_trusted = link.trust != Trust::doubted && link.trust != Trust::none;
-      if (link.open() == nullptr || !is_trusted) continue;
-      open.push_back(peer);
-      usual = std::max(usual, patience_with(link));
+      if (link.open() == nullptr || !is_trusted || SIM_RARE(left_out_of_tree)) continue;
+      const double telling = this->telling(link);
+      branches.push_back({.peer = peer, .slow = telling > kSlowTelling || SIM_RARE(slow_in_tree)});
+      usual = std::max(usual, patience_with(link) + base::from_seconds(2 * telling));
     }
   }
-  tree_.begin(weight_of(weight()), open, usual, now, out);
+  tree_.begin(weight_of(weight()), branches, usual, now, out);
 }
 
 void Exchanging::on_settling(Outbox& out) {

@@ -55,6 +55,7 @@ class Exchanging final : public AfterOpening {
  private:
   [[nodiscard]] static bool is_awaited(const Session& session);
   [[nodiscard]] bool wants_delta(const base::PeerId& peer, const Session& session) const;
+  [[nodiscard]] double telling(const Link& link) const;
   [[nodiscard]] bool tree_wants_delta(const base::PeerId& peer, const Session& session) const;
   [[nodiscard]] static delta::EndParts parts_of(Effect effect, const wire::Delta& own,
                                                 const wire::Delta& their);

@@ -194,6 +194,9 @@ void fields(Like<Settle> auto& settle, auto&& visit) {
   visit("ready", settle.ready, Any{});
   visit("begun", settle.begun, Any{});
   visit("off", settle.off, Any{});
+  visit("apart", settle.apart, Any{});
+  visit("follows", settle.follows, Any{});
+  visit("beat", settle.beat, Any{});
 }
 
 void fields(Like<Keyframe> auto& keyframe, auto&& visit) {

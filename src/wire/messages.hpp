@@ -203,6 +203,9 @@ struct Settle {
   bool ready = false;      ///< all below the sender know that root, and so do their neighbours
   bool begun = false;      ///< all know it: replicas are gathered
   bool off = false;        ///< the sender has given the tree up
+  bool apart = false;      ///< the sender's tree is without this link
+  bool follows = false;    ///< the sender is in no tree: it takes the mean, and gives nothing
+  std::uint32_t beat = 0;  ///< moves on when something happens beyond the sender
 
   friend bool operator==(const Settle&, const Settle&) = default;
 };

@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(who_begins_when_the_tree_has_is_late_and_other_new_links_te
     SettlingAlone peer;
     peer.add('a').state = OpenState{{.id = 1}};
     Outbox none;
-    peer.tree.begin(1, {peer_named('a')}, {}, peer.now, none);
+    peer.tree.begin(1, {{peer_named('a')}}, {}, peer.now, none);
     peer.begin();
     peer.tree.hear(peer_named('a'), {.root = 1, .ready = true, .begun = true}, peer.now, none);
     Link& late = peer.add('z');

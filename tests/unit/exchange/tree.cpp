@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,11 +37,20 @@ class Grove {
     }
   }
 
+  /// `name` takes no link with `other` for its tree.
+  void leave_out(char name, char other) { left_out_.insert({name, other}); }
+  void slow_down(char name, char other) { slow_.insert(std::minmax(name, other)); }
+  [[nodiscard]] bool is_slow(char name, char other) const {
+    return slow_.contains(std::minmax(name, other));
+  }
   void begin(char name) {
-    std::vector<base::PeerId> neighbours;
-    for (const char other : links_.at(name)) neighbours.push_back(peer_named(other));
+    std::vector<Branch> branches;
+    for (const char other : links_.at(name)) {
+      if (left_out_.contains({name, other})) continue;
+      branches.push_back({.peer = peer_named(other), .slow = is_slow(name, other)});
+    }
     Outbox out;
-    trees_.at(name).begin(weight_of(name), neighbours, {}, now, out);
+    trees_.at(name).begin(weight_of(name), branches, {}, now, out);
     send(name, out);
   }
   void begin_all() {
@@ -65,6 +75,19 @@ class Grove {
   }
   void run() {
     for (int i = 0; i < 10'000 && act();) ++i;
+    if (slow_.empty()) return;
+    for (base::Duration waited{}; waited < 8 * kSlowAfter; waited += 5ms) {
+      pass(5ms);
+      for (int i = 0; i < 10'000 && act();) ++i;
+    }
+  }
+  void pass(base::Duration time) {
+    now += time;
+    for (auto& [name, tree] : trees_) {
+      Outbox out;
+      tree.expire(now, out);
+      send(name, out);
+    }
   }
 
   [[nodiscard]] Tree& tree(char name) { return trees_.at(name); }
@@ -75,16 +98,18 @@ class Grove {
     return std::ranges::none_of(trees_, [](const auto& entry) { return entry.second.is_on(); });
   }
   [[nodiscard]] double x(char name) const { return x_.at(name); }
-  [[nodiscard]] double mean() const {
+  [[nodiscard]] double mean(const std::string& without = "") const {
     double sum = 0;
     double weights = 0;
     for (const auto& [name, others] : links_) {
+      if (without.find(name) != std::string::npos) continue;
       sum += weight_of(name) * (static_cast<double>(name - 'a') + 1);
       weights += weight_of(name);
     }
     return sum / weights;
   }
   [[nodiscard]] std::size_t exchanges() const { return exchanges_; }
+  [[nodiscard]] std::size_t slow_exchanges() const { return slow_exchanges_; }
 
   base::Time now{100s};
 
@@ -115,6 +140,7 @@ class Grove {
     if (due.empty()) return false;
     const auto [from, to] = due[rng_.below(due.size())];
     ++exchanges_;
+    slow_exchanges_ += is_slow(from, to) ? 1 : 0;
     Tree& here = trees_.at(from);
     Tree& there = trees_.at(to);
     const Turn own = here.turn(peer_named(to), true, std::nullopt);
@@ -135,10 +161,13 @@ class Grove {
 
   base::Rng rng_;
   std::map<char, std::vector<char>> links_;
+  std::set<std::pair<char, char>> left_out_;
   std::map<char, Tree> trees_;
   std::map<char, double> x_;
   std::map<std::pair<char, char>, std::deque<wire::Settle>> wires_;
+  std::set<std::pair<char, char>> slow_;
   std::size_t exchanges_ = 0;
+  std::size_t slow_exchanges_ = 0;
 };
 
 const std::vector<std::vector<std::string>> kTreeGraphs{
@@ -220,7 +249,7 @@ BOOST_AUTO_TEST_CASE(a_neighbour_that_does_not_answer_ends_the_tree_sooner) {
     base::Time now{100s};
     Outbox out;
     Tree child(5, kTreePatience);
-    child.begin(1, {peer_named('a')}, usual, now, out);
+    child.begin(1, {{peer_named('a')}}, usual, now, out);
     now += kTreePatience + usual - 1s;
     child.expire(now, out);
     BOOST_TEST(child.is_on());
@@ -240,6 +269,121 @@ BOOST_AUTO_TEST_CASE(a_neighbour_that_does_not_answer_ends_the_tree_sooner) {
   }
 }
 
+// A link may be open at one end only, or one end may not trust the other.
+BOOST_AUTO_TEST_CASE(a_link_that_only_one_end_takes_for_the_tree_is_in_none) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Grove grove({"ab", "bc", "cd", "da", "ef", "eb"}, seed);
+      grove.leave_out('a', 'd');
+      grove.leave_out('e', 'b');
+      grove.leave_out('f', 'e');
+      grove.begin_all();
+      grove.run();
+      for (const char name : {'a', 'b', 'c', 'd'}) BOOST_TEST(grove.tree(name).is_done());
+      // Whoever is left without a link settles with each neighbour by itself.
+      for (const char name : {'e', 'f'}) BOOST_TEST(!grove.tree(name).is_on());
+    }
+  }
+}
+
+// Nobody takes it into the mean, and it would train alone for nothing.
+BOOST_AUTO_TEST_CASE(a_peer_that_all_leave_out_takes_the_mean) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Grove grove({"ab", "bc", "cd", "da", "ae", "be"}, seed);
+      grove.leave_out('a', 'e');
+      grove.leave_out('b', 'e');
+      grove.begin_all();
+      grove.run();
+      BOOST_REQUIRE(grove.all_done());
+      for (const char name : {'a', 'b', 'c', 'd', 'e'}) {
+        BOOST_TEST(std::abs(grove.x(name) - grove.mean("e")) < 1e-5);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_follows_and_does_not_answer_holds_nobody_up) {
+  Outbox out;
+  base::Time now{100s};
+  Tree root(1, kTreePatience);
+  root.begin(1, {{peer_named('b')}}, {}, now, out);
+  root.hear(peer_named('b'), {.root = 1, .child = true, .ready = true}, now, out);
+  root.hear(peer_named('c'), {.root = 9, .follows = true}, now, out);
+  root.committed(peer_named('b'), Effect::gathers, now, out);
+  BOOST_TEST((root.duty(peer_named('c')) == Duty::tell_down));
+  root.committed(peer_named('b'), Effect::spreads, now, out);
+  BOOST_TEST(!root.is_done());
+  root.expire(now + kAnswerWait, out);
+  BOOST_TEST(root.is_done());
+}
+
+BOOST_AUTO_TEST_CASE(slow_links_carry_nothing_where_others_lead_everywhere) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Grove grove({"ab", "bc", "cd", "da", "ac", "bd"}, seed);
+      for (const std::string edge : {"ab", "ac", "bd"}) grove.slow_down(edge[0], edge[1]);
+      grove.begin_all();
+      grove.run();
+      BOOST_REQUIRE(grove.all_done());
+      BOOST_TEST(grove.slow_exchanges() == 0U);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(slow_links_are_taken_where_no_others_lead) {
+  int in_vain = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      Grove grove({"ab", "bc", "cd", "da", "ae"}, seed);
+      for (const std::string edge : {"ab", "cd", "ae"}) grove.slow_down(edge[0], edge[1]);
+      grove.begin_all();
+      grove.run();
+      BOOST_REQUIRE(grove.all_done());
+      // Of four links of the tree, two, there and back. At one moment, both ways are taken.
+      BOOST_TEST(grove.slow_exchanges() >= 4U);
+      in_vain += grove.slow_exchanges() > 4U ? 1 : 0;
+      for (const char name : {'a', 'b', 'c', 'd', 'e'}) {
+        BOOST_TEST(std::abs(grove.x(name) - grove.mean()) < 1e-5);
+      }
+    }
+  }
+  BOOST_TEST(in_vain < 10);
+}
+
+// What happens far away is waited for, and nobody hears of it twice.
+BOOST_AUTO_TEST_CASE(a_neighbour_tells_that_something_happens_beyond_it) {
+  base::Time now{100s};
+  Outbox out;
+  const auto beats_to = [&out](char name) {
+    return std::ranges::count_if(out, [name](const Action& action) {
+      const auto* sent = std::get_if<Send>(&action);
+      return sent != nullptr && sent->peer == peer_named(name) &&
+             std::get<wire::Settle>(sent->message).beat > 0;
+    });
+  };
+  Tree middle(5, kTreePatience);
+  middle.begin(1, {{peer_named('a')}, {peer_named('c')}}, {}, now, out);
+  wire::Settle child{.root = 1, .child = true, .ready = true};
+  middle.hear(peer_named('a'), {.root = 1, .ready = true}, now, out);
+  middle.hear(peer_named('c'), child, now, out);
+  middle.hear(peer_named('a'), {.root = 1, .ready = true, .begun = true}, now, out);
+  now += kBeatEvery;
+  middle.expire(now, out);
+  out.clear();
+  for (int i = 0; i < 10; ++i) {
+    now += kTreePatience / 2;
+    ++child.beat;
+    middle.hear(peer_named('c'), child, now, out);
+    middle.expire(now, out);
+    BOOST_TEST(middle.is_on());
+  }
+  BOOST_TEST(beats_to('a') == 10);
+  BOOST_TEST(beats_to('c') == 0);
+  middle.expire(now + kTreePatience, out);
+  BOOST_TEST(!middle.is_on());
+}
+
 BOOST_AUTO_TEST_CASE(without_a_link_or_with_a_neighbour_that_wants_none_there_is_no_tree) {
   Outbox out;
   Tree alone(5, kTreePatience);
@@ -247,7 +391,7 @@ BOOST_AUTO_TEST_CASE(without_a_link_or_with_a_neighbour_that_wants_none_there_is
   BOOST_TEST(!alone.is_on());
   Tree other(5, kTreePatience);
   other.hear(peer_named('a'), {.root = 1, .off = true}, {}, out);
-  other.begin(1, {peer_named('a')}, {}, {}, out);
+  other.begin(1, {{peer_named('a')}}, {}, {}, out);
   BOOST_TEST(!other.is_on());
 }
 
