@@ -149,6 +149,15 @@ double Audits::times_worse(double own, double other) noexcept {
   return std::exp(far_behind(own, other));
 }
 
+bool Audits::is_suspicious(double own, double other) const noexcept {
+  return far_behind(own, other) > limits().far_worse / 2;
+}
+
+Audits::Limits Audits::limits() const noexcept {
+  return {.far_worse = interchangeable_ ? kFarWorse : kFarWorseOwn,
+          .most = interchangeable_ ? kMost : kMostOwn};
+}
+
 exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
   credit_ -= rounds_cost(tried.size());
   credit_ = std::max(credit_, -kAhead * rounds_cost(tried.size()));
@@ -156,16 +165,22 @@ exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
   exchange::Audited audited;
   if (tried.empty()) return audited;
   std::vector<double> worse;
-  for (const Tried& one : tried) worse.push_back(far_behind(own, one.loss));
+  for (const Tried& one : tried) {
+    worse.push_back(far_behind(own, one.loss));
+    if (is_suspicious(own, one.loss)) credit_ -= kAuditSamples;
+  }
   look_at_itself(worse);
   audited.heals = heals_;
   const double usual = this->usual(worse);
-  const Limits limits{.far_worse = interchangeable_ ? kFarWorse : kFarWorseOwn,
-                      .most = interchangeable_ ? kMost : kMostOwn};
+  const Limits limits = this->limits();
   for (std::size_t i = 0; i < tried.size(); ++i) {
     Record& record = records_[tried[i].peer];
     record.round = round_;
-    record.note(worse[i] - usual, tried[i].exchanges, limits);
+    if (tried[i].trained_apart) {
+      record.clear(worse[i], tried[i].exchanges);
+    } else {
+      record.note(worse[i] - usual, tried[i].exchanges, limits);
+    }
     audited.findings.push_back({.peer = tried[i].peer,
                                 .trust = record.trust,
                                 .worse = std::exp(record.worse),
@@ -173,6 +188,13 @@ exchange::Audited Audits::judge(double own, std::span<const Tried> tried) {
     if (audited.findings.back().ends) records_.erase(tried[i].peer);
   }
   return audited;
+}
+
+void Audits::Record::clear(double now, std::uint64_t exchanges_now) {
+  exchanges = exchanges_now;
+  worse = now;
+  strikes = 0;
+  trust = exchange::Trust::unknown;
 }
 
 void Audits::Record::note(double now, std::uint64_t exchanges_now, const Limits& limits) {

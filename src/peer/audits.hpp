@@ -35,6 +35,8 @@ struct Tried {
   base::PeerId peer;
   double loss = 0;              ///< its mean loss, in nats
   std::uint64_t exchanges = 0;  ///< that its link had committed
+  /// Its replica by itself does well, and only the way there does not: both trained apart.
+  bool trained_apart = false;
 };
 
 class Audits {
@@ -50,6 +52,8 @@ class Audits {
   [[nodiscard]] std::vector<exchange::Pulling> due(std::span<const exchange::Pulling> pulling);
   /// How many times as bad a replica with the loss `other` is as one with `own`, within bounds.
   [[nodiscard]] static double times_worse(double own, double other) noexcept;
+  /// Whether that would be held against a neighbour: its replica is to be tried by itself, too.
+  [[nodiscard]] bool is_suspicious(double own, double other) const noexcept;
   /// Judges neighbours that were tried, on the same samples as the own replica with the loss `own`.
   [[nodiscard]] exchange::Audited judge(double own, std::span<const Tried> tried);
 
@@ -68,8 +72,11 @@ class Audits {
 
     /// It was so much worse `now`, beyond what is usual, after so many exchanges.
     void note(double now, std::uint64_t exchanges_now, const Limits& limits);
+    /// It is not to be judged by the way to it.
+    void clear(double now, std::uint64_t exchanges_now);
   };
 
+  [[nodiscard]] Limits limits() const noexcept;
   void forget_oldest_gone(std::span<const exchange::Pulling> pulling);
   [[nodiscard]] bool is_doubted_anew(const exchange::Pulling& one) const;
   [[nodiscard]] bool has_time(std::size_t neighbours, bool hurries) const noexcept;

@@ -128,9 +128,20 @@ base::Result<exchange::Audited> Worker::audit(std::span<const exchange::Pulling>
     base::LargeFloats& there = pulls[link];
     std::ranges::transform(own, there, there.begin(), std::plus<>());
     const exchange::Pulling& one = neighbours[link];
-    const auto theirs = learner_->audit(there, replica_.known_buffers(one.peer, MirrorOf::theirs));
+    const std::span<const float> buffers = replica_.known_buffers(one.peer, MirrorOf::theirs);
+    const auto theirs = learner_->audit(there, buffers);
     if (!theirs) return base::fail(theirs.error());
-    tried.push_back({.peer = one.peer, .loss = *theirs, .exchanges = one.exchanges});
+    bool trained_apart = false;
+    if (audits_->is_suspicious(*loss, *theirs)) {
+      const base::LargeFloats alone = replica_.mirror(one.peer, MirrorOf::theirs);
+      const auto by_itself = learner_->audit(alone, buffers);
+      if (!by_itself) return base::fail(by_itself.error());
+      trained_apart = !audits_->is_suspicious(*loss, *by_itself);
+    }
+    tried.push_back({.peer = one.peer,
+                     .loss = *theirs,
+                     .exchanges = one.exchanges,
+                     .trained_apart = trained_apart});
   }
   exchange::Audited audited = audits_->judge(*loss, tried);
   for (const auto& finding : audited.findings) replica_.set_trust(finding.peer, finding.trust);

@@ -219,6 +219,20 @@ BOOST_AUTO_TEST_CASE(small_losses_are_alike) {
   BOOST_TEST((audited.findings[0].trust == Trust::vouched));
 }
 
+// Two that trained apart are both good, and what lies between them is not.
+BOOST_AUTO_TEST_CASE(who_trained_apart_is_not_turned_away_for_it) {
+  Audits audits(true);
+  BOOST_TEST(audits.is_suspicious(1.0, 3.0));
+  BOOST_TEST(!audits.is_suspicious(1.0, 1.1));
+  for (std::uint64_t exchanges = 1; exchanges < 50; ++exchanges) {
+    const auto audited = audits.judge(1.0, std::vector<Tried>{{neighbour(0), 3.0, exchanges, true},
+                                                              {neighbour(1), 1.0, exchanges}});
+    BOOST_TEST((audited.findings[0].trust == Trust::unknown));
+    BOOST_TEST(!audited.findings[0].ends);
+    BOOST_TEST((audited.findings[1].trust == Trust::vouched));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(audits_keep_to_their_share_of_the_time) {
   Audits audits(true);
   constexpr std::uint32_t kBatch = 64;
@@ -227,7 +241,7 @@ BOOST_AUTO_TEST_CASE(audits_keep_to_their_share_of_the_time) {
   for (std::uint32_t step = 0; step < kSteps; ++step) {
     if (!audits.due(pulling({1.0, 1.0})).empty()) {
       static_cast<void>(judge(audits, 1.0, {1.0, 4.0}));  // one is in doubt, and stays
-      tried += 3 * peer::kAuditSamples;
+      tried += 4 * peer::kAuditSamples;                   // the own one, and that twice
     }
     audits.trained(kBatch);
   }
