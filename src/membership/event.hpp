@@ -97,13 +97,16 @@ struct Hold {
   bool on = false;
 };
 
+/// The run is over here, and the links still serve others: no more are sought.
+struct Stay {};
+
 /// Say goodbye: the own record becomes `left`, all links are closed, nothing more is done.
 struct Leave {
   bool done = false;  ///< has done its part of the run: nobody waits for anything of it
 };
 
 using Event = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Heard, SpeedMeasured,
-                           Moved, Hold, Leave>;
+                           Moved, Hold, Stay, Leave>;
 
 // --- actions ---
 

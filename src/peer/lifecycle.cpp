@@ -333,6 +333,7 @@ bool Lifecycle::stays_as_relay(base::Time now, Outbox& out) {
                                        "most",
                                        circuits.relayed(), base::seconds(kStayMax))});
     parts_.whole.to_reach(reach::Retire{}, now, out);
+    parts_.whole.to_membership(membership::Stay{}, now, out);
   }
   return until && now < *until && circuits.relayed() > 0;
 }

@@ -11,8 +11,8 @@
 namespace starling::membership {
 
 /// Of Received only Neighbour and Bye mean something.
-using OverlayEvent = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Hold, Leave,
-                                  Admitted, EndLink, MemberBack, MemberGone, StoodStill>;
+using OverlayEvent = std::variant<LinkReady, LinkLost, DialFailed, Found, Received, Hold, Stay,
+                                  Leave, Admitted, EndLink, MemberBack, MemberGone, StoodStill>;
 using OverlayAction = std::variant<Dial, Send, Close, NeighbourUp, NeighbourDown, base::LogEntry,
                                    LinkMet, RoleSet, LinkEnded, Accuse>;
 using OverlayOutbox = std::vector<OverlayAction>;

@@ -201,6 +201,8 @@ void Overlay::on(const Hold& event, base::Time, OverlayOutbox&) {
   if (links_.find(event.link) != nullptr) links_.hold(event.link, event.on);
 }
 
+void Overlay::on(const Stay&, base::Time, OverlayOutbox&) { seeker_.rest(); }
+
 void Overlay::on(const Leave& event, base::Time, OverlayOutbox& out) {
   left_ = true;
   const wire::ByeReason bye = event.done ? wire::ByeReason::done : wire::ByeReason::left;

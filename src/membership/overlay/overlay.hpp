@@ -53,6 +53,7 @@ class Overlay {
   void on(const Found& event, base::Time now, OverlayOutbox& out);
   void on(const Received& event, base::Time now, OverlayOutbox& out);
   void on(const Hold& event, base::Time now, OverlayOutbox& out);
+  void on(const Stay& event, base::Time now, OverlayOutbox& out);
   void on(const Leave& event, base::Time now, OverlayOutbox& out);
   void on(const Admitted& event, base::Time now, OverlayOutbox& out);
   void on(const EndLink& event, base::Time now, OverlayOutbox& out);

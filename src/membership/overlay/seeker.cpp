@@ -27,7 +27,7 @@ Seeker::Seeker(const Config& config, const MemberTable& table, const Links& link
 // or under way, and beside that, slowly and for ever, members that are dead and configured
 // addresses where nobody was found, so that a cut swarm grows together again.
 void Seeker::seek(base::Time now, OverlayOutbox& out) {
-  if (SIM_RARE(no_seek)) return;
+  if (rests_ || SIM_RARE(no_seek)) return;
   const bool lonely = is_lonely();
   if (lonely && dialer_.join_due(lonely, now)) dial_joins(now, out);
   const std::size_t wanted = now < pace_.dial_after() ? 0 : places_.wanted(now);
@@ -102,6 +102,10 @@ void Seeker::probe(base::Time now, OverlayOutbox& out) {
       stale.push_back(&record);
   }
   if (stale.empty()) return;
+  // On the other side of a cut may be members that cannot be dialed: no probe tells of those.
+  const auto unreachable = std::ranges::partition(
+      stale, [&](const auto* record) { return !may_be_out_of_reach(*record, now); });
+  if (unreachable.size() < stale.size()) stale.erase(unreachable.begin(), stale.end());
   if (const auto address = dialer_.dial(*stale[rng_.below(stale.size())], now)) {
     dial(*address, out);
   }
@@ -192,6 +196,7 @@ void Seeker::dial(std::string address, OverlayOutbox& out) const {
 }
 
 base::Time Seeker::next_due(base::Time now, base::Time latest) const {
+  if (rests_) return latest;
   base::Time next = std::min(latest, probe_at_);
   if (const auto due = dialer_.next_due(is_lonely(), now)) {
     next = std::min(next, *due);
@@ -212,6 +217,7 @@ base::Time Seeker::next_due(base::Time now, base::Time latest) const {
 // Of a crowd that hears a newcomer only some dial it; it is heard again. Two swarms on one network
 // become one in the same way.
 void Seeker::found(const Found& event, base::Time now, OverlayOutbox& out) {
+  if (rests_) return;
   const wire::MemberRecord* known = table_.find(event.peer);
   if ((known != nullptr && counts_as_alive(known->state))) return;
   if (rng_.uniform() * static_cast<double>(table_.alive_count()) >= kFoundDials) return;
@@ -246,17 +252,24 @@ void Seeker::failed(const DialFailed& event, base::Time now, OverlayOutbox& out)
   if (!dialer_.failed(address, event.own, slow, now) || !target) return;
   // That tells something of this machine, and nothing of the target.
   if (event.own || event.no_route || stood_still) return;
-  // That somebody cannot be dialed who says so is no news, unless it was a neighbour just now.
-  if (record != nullptr && record->reach == wire::Reachability::dials_only &&
-      !standings_.left(Standing::wanted_back, *target, now)) {
-    return;
-  }
+  if (record != nullptr && may_be_out_of_reach(*record, now)) return;
   if (address == name_of(*target)) return;
   // That one address of several leads nowhere says nothing of who may be at another.
   if (record != nullptr && dialer_.may_be_elsewhere(*record, now)) return;
   if (!links_.is_linked(*target) && candidates_.lacks_evidence(*target, now)) {
     out.push_back(Accuse{*target, wire::DeathReason::refused});
   }
+}
+
+// That somebody cannot be dialed who says so is no news, unless it was a neighbour just now. Where
+// there are such members, one that does not know yet may be another.
+bool Seeker::may_be_out_of_reach(const wire::MemberRecord& record, base::Time now) const {
+  using wire::Reachability;
+  if (standings_.left(Standing::wanted_back, record.id, now)) return false;
+  if (record.reach != Reachability::unknown) return record.reach == Reachability::dials_only;
+  return std::ranges::any_of(table_.members(), [](const auto& entry) {
+    return entry.second.record.reach == Reachability::dials_only;
+  });
 }
 
 void Seeker::end_overdue(base::Time now, OverlayOutbox& out) {
@@ -272,7 +285,7 @@ bool Seeker::has_others(base::Time now) const {
 }
 
 void Seeker::add_timers(base::Time now, base::Bounds& out) const {
-  out.add_timer("the probe", probe_at_, now, 3 * kProbeEvery / 2);
+  if (!rests_) out.add_timer("the probe", probe_at_, now, 3 * kProbeEvery / 2);
   pace_.add_timers(now, out);
   dialer_.add_timers(now, out);
 }

@@ -27,6 +27,8 @@ class Seeker {
          const Candidates& candidates, const Standings& standings, const Places& places,
          base::Rng& rng);
 
+  /// Dials nobody any more.
+  void rest() noexcept { rests_ = true; }
   /// Dials what is due.
   void seek(base::Time now, OverlayOutbox& out);
   /// When to look again, if that is before `latest`; else `latest`.
@@ -57,6 +59,7 @@ class Seeker {
   /// Nobody is known to reach this peer, or any of its neighbours.
   [[nodiscard]] bool is_out_of_the_way() const;
   [[nodiscard]] bool is_wanted(const wire::MemberRecord& record, bool alive) const;
+  [[nodiscard]] bool may_be_out_of_reach(const wire::MemberRecord& record, base::Time now) const;
   /// Whether it is there, wanted, no relay, and may be dialed now.
   [[nodiscard]] bool is_due(const wire::MemberRecord& record, base::Time now) const;
 
@@ -70,6 +73,7 @@ class Seeker {
   Dialer dialer_;
   SeekPace pace_;
   base::Time probe_at_{};  ///< time of the next probe; the epoch: not decided
+  bool rests_ = false;
 };
 
 }  // namespace starling::membership

@@ -97,6 +97,35 @@ BOOST_AUTO_TEST_CASE(a_dial_names_the_member_and_its_failure_is_no_news_of_one_t
   }
 }
 
+// It may find out that it only dials, where others do.
+BOOST_AUTO_TEST_CASE(
+    a_failed_dial_is_news_of_one_that_does_not_know_only_where_all_others_are_dialed) {
+  using wire::Reachability;
+  for (const auto other : {Reachability::reachable, Reachability::dials_only}) {
+    Alone peer;
+    const base::LinkId link = peer.link(2, 1, false, false);
+    peer.give(Received{link, wire::Gossip{{record_of(3, Reachability::unknown)}, {}}});
+    const auto dials = peer.all<Dial>();
+    BOOST_REQUIRE(dials.size() == 1U);
+    peer.give(Received{link, wire::Gossip{{record_of(4, other)}, {}}});
+    peer.give(DialFailed{dials[0].address, "no answer"});
+    BOOST_TEST((peer.state_of(3) == wire::MemberState::suspect) ==
+               (other == Reachability::reachable));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(who_only_stays_for_others_dials_nobody) {
+  for (const bool stays : {false, true}) {
+    Alone peer;
+    const base::LinkId link = peer.link(2, 1, false, false);
+    if (stays) peer.give(Stay{});
+    peer.give(Received{link, wire::Gossip{{record_of(3, wire::Reachability::reachable)}, {}}});
+    peer.give(Found{id_of(4), "host-4:1"});
+    peer.pass(60s);
+    BOOST_TEST(peer.all<Dial>().empty() == stays);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_dial_that_could_not_leave_this_machine_is_no_news_of_anybody) {
   Alone peer;
   const base::LinkId link = peer.link(2, 1, false, false);
