@@ -19,7 +19,7 @@ OpenDecision decide_opening(const wire::LinkOpen& mine, const wire::LinkOpen& th
   if (mine.may_adopt && theirs.may_adopt) return OpenDecision::wait;
   if (mine.may_adopt) return SIM_BUG(merge_for_adopt) ? OpenDecision::merge : OpenDecision::adopt;
   if (theirs.may_adopt) return OpenDecision::give;
-  return OpenDecision::merge;
+  return mine.told_little && theirs.told_little ? OpenDecision::fresh : OpenDecision::merge;
 }
 
 std::uint64_t session_of(std::uint64_t one_nonce, std::uint64_t other_nonce) {

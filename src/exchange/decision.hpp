@@ -12,7 +12,7 @@ inline constexpr double kFreshProgress = 0.02;
 
 enum class OpenDecision : std::uint8_t {
   resume,  ///< both still have the mirrors of one session
-  fresh,   ///< both at the start: mirrors are the initial parameters, nothing is sent
+  fresh,   ///< both at the start, or not far: mirrors are the initial parameters, nothing is sent
   adopt,   ///< this end takes the other's replica
   give,    ///< the other end takes this one's
   merge,   ///< both have a history: each sends a keyframe

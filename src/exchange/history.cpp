@@ -11,6 +11,7 @@ History::History(const Options& options)
       samples_target_(options.samples_target),
       samples_at_start_(options.samples),
       progress_at_start_(options.progress),
+      steps_(options.step),
       samples_(options.samples),
       progress_(options.progress) {
   ASSERT(options.samples_target > 0);
@@ -18,6 +19,7 @@ History::History(const Options& options)
 
 void History::on(const Progressed& event, std::size_t open_links) {
   ASSERT(event.samples >= samples_);
+  steps_ = event.step;
   samples_ = event.samples;
   progress_ = event.progress;
   // One that sees the start of the run from inside has its part in it; the known progress of one

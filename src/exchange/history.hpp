@@ -28,6 +28,8 @@ class History {
   void on_link_open() noexcept { had_link_ = true; }
 
   // State.
+  /// Own steps, those of earlier starts included.
+  [[nodiscard]] base::StepNumber steps() const noexcept { return steps_; }
   /// Own samples, those of earlier starts included.
   [[nodiscard]] std::uint64_t samples() const noexcept { return samples_; }
   /// The swarm's progress, as this peer's own steps know it.
@@ -52,6 +54,7 @@ class History {
   std::uint64_t samples_target_;
   std::uint64_t samples_at_start_;
   double progress_at_start_;
+  base::StepNumber steps_;
   std::uint64_t samples_;
   double progress_;
   double heard_ = 0;  // the largest progress that a neighbour has sent

@@ -15,6 +15,11 @@ using base::Time;
 
 namespace {
 
+/// Part of a replica that is little, where links have told no more of it.
+constexpr double kToldLittle = 0.05;
+/// Progress from which on no replica is like the initial parameters, whatever links have told.
+constexpr double kTellsMost = 0.2;
+
 base::Duration ask_timeout(const Link& link) {
   const base::Duration doubled = kAskTimeout * (1 << std::min(link.failed_asks, kAsksMax));
   return std::min(doubled, kAskTimeoutMax);
@@ -52,6 +57,16 @@ bool Opening::may_send_open(const Link& link) const {
   return !link.ask_after && link.failed_asks < kAsksMax && !asking();
 }
 
+// A keyframe would take more bytes than all deltas of such links so far, and for a while its
+// mirrors would be better than those of all others.
+bool Opening::has_told_little() const {
+  const Config& config = options_.config;
+  const double exchanges =
+      static_cast<double>(history_.steps().value) / static_cast<double>(std::max(config.every, 1U));
+  return config.mode == Mode::tracked && history_.known_progress() <= kTellsMost &&
+         exchanges * config.density <= kToldLittle;
+}
+
 bool Opening::adopting() const {
   return std::ranges::any_of(links_, [](const auto& entry) {
     const Link& link = entry.second;
@@ -71,7 +86,8 @@ void Opening::send_open(Links::iterator at, Time now, Outbox& out) {
   Said said{.mine = {.nonce = rng_(),
                      .samples = history_.samples(),
                      .progress = std::clamp(history_.known_progress(), 0.0, 1.0),
-                     .may_adopt = history_.may_adopt()}};
+                     .may_adopt = history_.may_adopt(),
+                     .told_little = has_told_little()}};
   if (greeting.before && !SIM_RARE(session_forgotten)) {
     said.mine.session = greeting.before->id;
     said.mine.committed = greeting.before->committed;

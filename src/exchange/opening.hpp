@@ -75,6 +75,7 @@ class Opening {
   void send_due_opens(base::Time now, Outbox& out);
 
   /// A neighbour's replica is being taken over.
+  [[nodiscard]] bool has_told_little() const;
   [[nodiscard]] bool adopting() const;
   void visit_timers(const TimerVisitor& visit) const;
 

@@ -170,6 +170,7 @@ void fields(Like<LinkOpen> auto& open, auto&& visit) {
   visit("may_adopt", open.may_adopt, Any{});
   visit("session", open.session, Any{});
   visit("committed", open.committed, Any{});
+  visit("told_little", open.told_little, Any{});
 }
 
 /// The head is packed by hand (wire/delta_head.hpp).

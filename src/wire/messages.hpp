@@ -194,6 +194,7 @@ struct LinkOpen {
   bool may_adopt = false;          ///< the sender has no history worth keeping
   std::uint64_t session = 0;       ///< session whose mirrors the sender still has; 0: none
   base::ExchangeNumber committed;  ///< the sender's last commit in that session
+  bool told_little = false;        ///< links of the sender have told little of its replica so far
 };
 
 /// The place of the sender in the tree along which replicas settle (exchange/tree.hpp).

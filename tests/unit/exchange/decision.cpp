@@ -16,6 +16,7 @@ BOOST_AUTO_TEST_CASE(every_pair_of_link_opens_opens_as_the_table_says) {
   const LinkOpen start{.progress = 0.02};
   const LinkOpen start_adopts{.progress = 0.0, .may_adopt = true};
   const LinkOpen later{.samples = 100, .progress = 0.021};
+  const LinkOpen early{.samples = 100, .progress = 0.1, .told_little = true};
   const LinkOpen late_adopts{.progress = 0.5, .may_adopt = true};
   const LinkOpen at_five{.progress = 0.5, .session = 9, .committed = {5}};
   const LinkOpen at_six{.progress = 0.5, .session = 9, .committed = {6}};
@@ -32,6 +33,9 @@ BOOST_AUTO_TEST_CASE(every_pair_of_link_opens_opens_as_the_table_says) {
       {"both at the start, one may adopt", start_adopts, start, OpenDecision::fresh},
       {"only one end at the start", start, later, OpenDecision::merge},
       {"both with a history", later, later, OpenDecision::merge},
+      {"both have told little", early, early, OpenDecision::fresh},
+      {"one has told little", early, later, OpenDecision::merge},
+      {"one has told little, the other comes late", early, late_adopts, OpenDecision::give},
       {"I come late", start_adopts, later, OpenDecision::adopt},
       {"I come late and know the progress", late_adopts, later, OpenDecision::adopt},
       {"the other comes late", later, late_adopts, OpenDecision::give},
@@ -62,7 +66,8 @@ BOOST_AUTO_TEST_CASE(both_ends_decide_alike) {
                       .progress = static_cast<double>(rng.below(4)) * 0.01,
                       .may_adopt = rng.below(2) == 0,
                       .session = rng.below(3),
-                      .committed = {rng.below(4)}};
+                      .committed = {rng.below(4)},
+                      .told_little = rng.below(2) == 0};
     };
     const LinkOpen one = any();
     const LinkOpen other = any();
