@@ -35,7 +35,7 @@ std::uint64_t hash_of(const std::vector<std::string>& addresses) {
 
 MemberTable::MemberTable(MemberRecord self) : self_id_(self.id) {
   count(self);
-  members_.emplace(self.id, Member{std::move(self)});
+  members_.emplace(self_id_, Member{std::move(self)});
 }
 
 bool MemberTable::apply(const MemberRecord& record) {

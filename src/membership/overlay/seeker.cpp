@@ -103,9 +103,10 @@ void Seeker::probe(base::Time now, OverlayOutbox& out) {
   }
   if (stale.empty()) return;
   // On the other side of a cut may be members that cannot be dialed: no probe tells of those.
-  const auto unreachable = std::ranges::partition(
-      stale, [&](const auto* record) { return !may_be_out_of_reach(*record, now); });
-  if (unreachable.size() < stale.size()) stale.erase(unreachable.begin(), stale.end());
+  const auto unreachable = std::partition(stale.begin(), stale.end(), [&](const auto* record) {
+    return !may_be_out_of_reach(*record, now);
+  });
+  if (unreachable != stale.begin()) stale.erase(unreachable, stale.end());
   if (const auto address = dialer_.dial(*stale[rng_.below(stale.size())], now)) {
     dial(*address, out);
   }
@@ -196,7 +197,7 @@ void Seeker::dial(std::string address, OverlayOutbox& out) const {
 }
 
 base::Time Seeker::next_due(base::Time now, base::Time latest) const {
-  if (rests_) return latest;
+  if (rests_) return std::min<base::Time>(latest, now + kProbeEvery);
   base::Time next = std::min(latest, probe_at_);
   if (const auto due = dialer_.next_due(is_lonely(), now)) {
     next = std::min(next, *due);

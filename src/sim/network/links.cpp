@@ -515,6 +515,7 @@ void Links::drop(std::uint32_t slot, int side, Reason reason, const std::string&
 void Links::release(std::uint32_t slot) {
   Connection& connection = connections_[slot];
   if (connection.ends[0].open || connection.ends[1].open) return;
+  leg_gone(slot, true);  // where both ends closed it, neither has heard of the other
   circuits_.disconnect(connection.terms.circuit);
   ++connection.generation;
   for (Stream& direction : connection.directions) direction = {};
