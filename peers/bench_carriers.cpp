@@ -11,6 +11,7 @@
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -171,7 +172,8 @@ class Near final : public End {
     }
     for (std::size_t i = 0; i < std::tuple_size_v<std::array<double, 3>>; ++i) {
       std::vector<double> of_all;
-      for (const auto& one : batches) of_all.push_back(one[i]);
+      std::ranges::transform(batches, std::back_inserter(of_all),
+                             [i](const auto& one) { return one[i]; });
       values[at++] = quantile(of_all, 0.5);
     }
     return values;

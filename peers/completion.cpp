@@ -1,4 +1,6 @@
 // Shell completion: scripts for bash and zsh that know every command and option.
+#include <algorithm>
+#include <iterator>
 #include <map>
 
 #include <fmt/format.h>
@@ -39,7 +41,7 @@ std::string in_quotes(std::string_view text) { return fmt::format("'{}'", escape
 
 std::vector<std::string> names_of(const std::vector<Command>& commands) {
   std::vector<std::string> names;
-  for (const Command& command : commands) names.push_back(command.name);
+  std::ranges::transform(commands, std::back_inserter(names), &Command::name);
   return names;
 }
 

@@ -85,7 +85,7 @@ base::Status ask_and_find(const std::string& peer, Findings& findings) {
 }  // namespace
 
 base::Status find_reach(const std::string& peer, Findings& findings) {
-  const auto found = ask_and_find(peer, findings);
+  auto found = ask_and_find(peer, findings);
   if (found || found.error().code == base::ErrorCode::usage) return found;
   findings.wrong("reach", found.error());
   return {};

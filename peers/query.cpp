@@ -31,7 +31,7 @@ std::string number(const Json& value, int digits) {
 }
 
 std::string reach_text(const Json& status) {
-  const std::string reach = shown(status.at("reach"));
+  std::string reach = shown(status.at("reach"));
   if (reach == "unknown") return "not known yet";
   if (reach != "reachable" || status.at("outer_address").is_null()) return reach;
   return reach + " at " + shown(status.at("outer_address"));

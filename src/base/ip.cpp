@@ -38,7 +38,8 @@ std::optional<Ip> Ip::of_bytes(std::span<const std::uint8_t> bytes) noexcept {
 
 std::optional<Ip> Ip::parse(std::string_view text) noexcept {
   std::array<char, INET6_ADDRSTRLEN> terminated{};
-  if (text.size() >= terminated.size() || text.find('\0') != text.npos) return std::nullopt;
+  if (text.size() >= terminated.size() || text.find('\0') != std::string_view::npos)
+    return std::nullopt;
   std::ranges::copy(text, terminated.begin());
   Bytes16 bytes{};
   if (inet_pton(AF_INET, terminated.data(), bytes.data()) == 1) {

@@ -1,7 +1,6 @@
 #include "data/sample_order.hpp"
 
 #include <algorithm>
-#include <ranges>
 #include <unordered_map>
 #include <utility>
 
@@ -59,7 +58,7 @@ void SampleOrder::spread_labels(base::Rng& rng) {
         sample);
   }
   std::ranges::sort(places);
-  std::ranges::copy(places | std::views::values, order_.begin());
+  std::ranges::transform(places, order_.begin(), [](const auto& place) { return place.second; });
 }
 
 std::uint32_t SampleOrder::next() {

@@ -91,7 +91,7 @@ LargeFloats told(const Attack& attack, const Known& known, base::Rng& rng) {
   using enum AttackKind;
   ASSERT(tells_other_replica(attack.kind));
   const std::size_t size = known.own.size();
-  const LargeFloats own(known.own.begin(), known.own.end());
+  LargeFloats own(known.own.begin(), known.own.end());
   switch (attack.kind) {
     case zeros:
       return LargeFloats(size);

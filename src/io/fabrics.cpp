@@ -64,7 +64,7 @@ tl::unexpected<base::Error> breach(const char* text) {
 Fabrics::Fabrics(Loop& loop, FabricKeys keys, bool tls, bool closed)
     : loop_(loop), keys_(std::move(keys)), tls_(tls), closed_(closed) {
   if (keys_.fabric == runfile::kFabricNone || !tls) return;
-  if (auto machine = ucx::MachineProof::open()) machine_ = std::move(*machine);
+  if (auto machine = ucx::MachineProof::open()) machine_ = *machine;
   // If this is known at once, the other ends are told, and need not wait for a connection.
   if (const auto file = ucx::module_to_load(); !file) why_not_ = file.error().text;
 }
@@ -291,7 +291,7 @@ base::Result<ucx::Fabric*> Fabrics::let_in(Talk& talk) {
 base::Status Fabrics::renew_filter(Open& open) {
   std::vector<base::Ip> members = open.let_in;
   std::ranges::sort(members);
-  members.erase(std::ranges::unique(members).begin(), members.end());
+  members.erase(std::unique(members.begin(), members.end()), members.end());
   return open.fabric->allow(members);
 }
 

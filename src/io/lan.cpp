@@ -81,7 +81,7 @@ std::vector<LanInterface> lan_interfaces() {
   }
   freeifaddrs(all);
   const std::vector<NetLink> links = net_links();
-  std::ranges::stable_partition(found, [&](const LanInterface& interface) {
+  std::stable_partition(found.begin(), found.end(), [&](const LanInterface& interface) {
     const auto link = std::ranges::find(links, interface.name, &NetLink::name);
     return link == links.end() || !is_inner_bridge(*link, links);
   });

@@ -217,7 +217,8 @@ void Link::drop_broken(const Reports& reports) {
 void Link::drop(std::size_t number, const std::string& why, const Reports& reports) {
   if (channels_.all().size() == 1) return finish(LinkEnd::reset, why);
   const CarrierKind kind = channels_.all()[number]->kind();
-  const std::string text = why;  // it may belong to the channel
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): it may belong to the channel.
+  const std::string text = why;
   channels_.drop(number);
   out_.rewind();
   wants_again_ = true;

@@ -53,7 +53,7 @@ void TcpDial::fail(base::Error error) {
   state_ = State::failed;
 }
 
-void TcpDial::begin(Lookup::Found found) {
+void TcpDial::begin(const Lookup::Found& found) {
   addresses_ = by_turns(found);
   ASSERT(!addresses_.empty(), "a lookup finds an address or fails");
   next_due_ = true;

@@ -64,7 +64,7 @@ class TcpDial {
     base::Error error;
   };
 
-  void begin(Lookup::Found found);
+  void begin(const Lookup::Found& found);
   void fail(base::Error error);
   void look_at_attempts();
   /// Whether one more is under way.

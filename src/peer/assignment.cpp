@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "membership/record.hpp"
@@ -33,7 +34,7 @@ std::uint32_t fair_batch(const std::vector<data::Member>& members, double speed,
                          const train::Config& train) {
   if (train.batch_min == 0 || speed == 0) return train.batch;
   std::vector<double> speeds;
-  for (const data::Member& member : members) speeds.push_back(member.weight);
+  std::ranges::transform(members, std::back_inserter(speeds), &data::Member::weight);
   const double part = std::min(speed / upper_median(std::move(speeds)), 1.0);
   return std::max(static_cast<std::uint32_t>(std::lround(part * train.batch)), train.batch_min);
 }

@@ -59,6 +59,8 @@ class Core final : private Whole {
                            Outbox& out) override;
   void end(Finished finished, base::Time now, Outbox& out) override;
 
+  void add_members(Status& status, base::Time now) const;
+
   // Each does what a part asks for.
   void take(membership::Outbox& actions, base::Time now, Outbox& out);
   void take(reach::Outbox& actions, base::Time now, Outbox& out);

@@ -109,6 +109,12 @@ Status Core::status(base::Time now) const {
     }
     status.links.push_back(std::move(link));
   }
+  add_members(status, now);
+  return status;
+}
+
+void Core::add_members(Status& status, base::Time now) const {
+  const bool is_relay = links_.run().relays();
   for (wire::MemberRecord& record : membership_.members()) {
     MemberStatus member{.lost = membership_.death_reason_of(record.id),
                         .self = record.id == status.id};
@@ -126,7 +132,6 @@ Status Core::status(base::Time now) const {
     status.members.push_back(std::move(member));
   }
   add_comparisons(membership_.table(), status.members);
-  return status;
 }
 
 }  // namespace starling::peer

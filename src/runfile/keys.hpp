@@ -231,9 +231,9 @@ void visit_data_keys(Data& d, Visitor&& visit, Own&& own) {
       "Whether training images are mirrored half of the time, to make more of few images.");
 }
 
-/// The keys of [train], likewise.
+/// The keys of [train] that say how a step is made, likewise.
 template <class Train, class Visitor, class Own>
-void visit_train_keys(Train& t, Visitor&& visit, Own&& own) {
+void visit_optimizer_keys(Train& t, Visitor&& visit, Own&& own) {
   constexpr double kTiny = 1e-12;
   visit.section("train");
   // Says which of the others have an effect.
@@ -278,6 +278,11 @@ void visit_train_keys(Train& t, Visitor&& visit, Own&& own) {
   own("clip", t.clip, NumberRange{0, 1e6},
       "Largest norm of the gradient over all parameters; a longer one is scaled down, so that one "
       "bad batch does no harm. 0: no limit.");
+}
+
+/// The other keys of [train], likewise.
+template <class Train, class Visitor, class Own>
+void visit_schedule_keys(Train& t, Visitor&& visit, Own&& own) {
   visit("batch", t.batch, IntegerRange{1, 65536}, "Samples in a step of one peer.");
   visit("batch_min", t.batch_min, IntegerRange{0, 65536},
         "A peer that is slower than most takes smaller batches, and shorter steps, down to this "
@@ -306,32 +311,16 @@ void visit_train_keys(Train& t, Visitor&& visit, Own&& own) {
       "Parameters and losses stay float32.");
 }
 
-/// Calls visit.section(name) and visit(key, field, rule, help) for all keys in the order they are
-/// written. `Run` is RunFile or const RunFile.
+/// The keys of [train], likewise.
+template <class Train, class Visitor, class Own>
+void visit_train_keys(Train& t, Visitor&& visit, Own&& own) {
+  visit_optimizer_keys(t, visit, own);
+  visit_schedule_keys(t, visit, own);
+}
+
+/// The keys of [exchange], likewise.
 template <class Run, class Visitor>
-void visit_keys(Run& f, Visitor&& visit) {
-  constexpr std::uint64_t kInt = std::numeric_limits<std::int64_t>::max();  // TOML's integers
-  visit.section("run");
-  visit("name", f.run.name, Text{64, true},
-        "What the run is called: its results go to `runs/NAME`.");
-  visit("seed", f.run.seed, IntegerRange{0, kInt},
-        "Seed of the initial parameters, the shards and the order of samples. Another seed gives "
-        "another run.");
-  visit("epochs", f.run.epochs, NumberRange{0, 1e6},
-        "Length of the run: passes over the training set, by all peers together. 0: `samples` says "
-        "it; one of the two must be given.");
-  visit("samples", f.run.samples, IntegerRange{0, kInt},
-        "Length of the run: samples that all peers train on together. 0: `epochs` says it.");
-  visit("target_accuracy", f.run.target_accuracy, NumberRange{0, 1},
-        "A peer ends its run when an evaluation on the way reaches this accuracy, to train no "
-        "longer than needed. 0: none.");
-  OnlyWith<std::remove_reference_t<Visitor>> own{!f.embedded, kOwnTrainer, visit};
-  visit_model_keys(f.model, own);
-  own("init", f.init, Text{4096, false},
-      "Safetensors file with the weights that the run starts from, which all peers need. Empty: "
-      "they are drawn from `run.seed`.");
-  visit_data_keys(f.data, visit, own);
-  visit_train_keys(f.train, visit, own);
+void visit_exchange_keys(Run& f, Visitor&& visit) {
   visit.section("exchange");
   visit("mode", f.exchange.mode, exchange::kModeNames,
         "How replicas are kept in agreement. `tracked` is Starling's way, the others are for "
@@ -395,6 +384,11 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("cpu_share", f.exchange.cpu_share, NumberRange{0, 1},
         "Part of a step's computing time that exchanges may take; they become rarer to keep to it. "
         "0: no limit, except a fifth for deltas that faster neighbours wait for.");
+}
+
+/// The keys of [swarm], likewise.
+template <class Run, class Visitor>
+void visit_swarm_keys(Run& f, Visitor&& visit) {
   visit.section("swarm");
   visit("degree", f.swarm.degree, IntegerRange{1, membership::kDegreeMax},
         "Neighbours that a peer seeks. More of them agree faster and cost more bytes.");
@@ -419,6 +413,36 @@ void visit_keys(Run& f, Visitor&& visit) {
   visit("hub", f.swarm.hub, Text{64, false},
         "Name of the one peer that all others are linked with: a star, for comparison. Empty: "
         "there is none.");
+}
+
+/// Calls visit.section(name) and visit(key, field, rule, help) for all keys in the order they are
+/// written. `Run` is RunFile or const RunFile.
+template <class Run, class Visitor>
+void visit_keys(Run& f, Visitor&& visit) {
+  constexpr std::uint64_t kInt = std::numeric_limits<std::int64_t>::max();  // TOML's integers
+  visit.section("run");
+  visit("name", f.run.name, Text{64, true},
+        "What the run is called: its results go to `runs/NAME`.");
+  visit("seed", f.run.seed, IntegerRange{0, kInt},
+        "Seed of the initial parameters, the shards and the order of samples. Another seed gives "
+        "another run.");
+  visit("epochs", f.run.epochs, NumberRange{0, 1e6},
+        "Length of the run: passes over the training set, by all peers together. 0: `samples` says "
+        "it; one of the two must be given.");
+  visit("samples", f.run.samples, IntegerRange{0, kInt},
+        "Length of the run: samples that all peers train on together. 0: `epochs` says it.");
+  visit("target_accuracy", f.run.target_accuracy, NumberRange{0, 1},
+        "A peer ends its run when an evaluation on the way reaches this accuracy, to train no "
+        "longer than needed. 0: none.");
+  OnlyWith<std::remove_reference_t<Visitor>> own{!f.embedded, kOwnTrainer, visit};
+  visit_model_keys(f.model, own);
+  own("init", f.init, Text{4096, false},
+      "Safetensors file with the weights that the run starts from, which all peers need. Empty: "
+      "they are drawn from `run.seed`.");
+  visit_data_keys(f.data, visit, own);
+  visit_train_keys(f.train, visit, own);
+  visit_exchange_keys(f, visit);
+  visit_swarm_keys(f, visit);
   visit.section("security");
   visit("mode", f.security, kSecurityNames,
         "`tls` encrypts and authenticates links. `off` does neither: anybody may read them, and "

@@ -43,6 +43,8 @@ constexpr ElfW(Word) kGlobalData = R_AARCH64_GLOB_DAT;
 #error "which relocations are imported functions on this processor?"
 #endif
 
+// NOLINTBEGIN(performance-no-int-to-ptr): ELF has addresses as integers.
+
 /// The imports of a loaded library, as the dynamic loader sees them (ELF).
 class Library {
  public:
@@ -149,6 +151,8 @@ class Library {
   std::span<const ElfW(Rela)> calls_;
   std::span<const ElfW(Rela)> data_;
 };
+
+// NOLINTEND(performance-no-int-to-ptr)
 
 base::Status replace_listen() {
   int places = 0;

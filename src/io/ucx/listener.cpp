@@ -40,7 +40,7 @@ void Listener::asked(ucp_conn_request_h request, void* arg) {
 }
 
 Listener::~Listener() {
-  for (const ucp_conn_request_h request : requests_) reject(request);
+  for (auto* const request : requests_) reject(request);
   if (listener_ != nullptr) ucp_listener_destroy(listener_);
 }
 

@@ -91,7 +91,7 @@ base::Status UcxEngine::check_sockets(const FabricConfig& config) const {
 
 std::vector<std::unique_ptr<Carrier>> UcxEngine::take_incoming(std::size_t max) {
   std::vector<std::unique_ptr<Carrier>> taken;
-  for (const ucp_conn_request_h request : listener_->take_requests()) {
+  for (auto* const request : listener_->take_requests()) {
     if (taken.size() >= max) {
       listener_->reject(request);
     } else if (auto carrier = UcxCarrier::accept(*carriers_, request)) {
