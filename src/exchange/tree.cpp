@@ -299,7 +299,7 @@ void Tree::tell(Outbox& out) {
   const bool is_ready = ready();
   for (auto& [peer, neighbour] : neighbours_) {
     const wire::Settle news{.root = root_,
-                            .child = parent_ == peer,
+                            .child = parent_ == peer && !follows_,
                             .ready = is_ready,
                             .begun = begun_,
                             .off = state_ == State::off,

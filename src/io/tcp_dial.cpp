@@ -42,7 +42,7 @@ TcpDial::TcpDial(Resolver& resolver, const HostPort& target,
     return;
   }
   lookup_ = std::make_unique<Lookup>(resolver, first, [this](base::Result<Lookup::Found> found) {
-    if (found) return begin(std::move(*found));
+    if (found) return begin(*found);
     fail(std::move(found.error()));
   });
 }

@@ -132,6 +132,8 @@ class World {
       give(Received{peer, std::move(*delta), took});
     } else if (auto* open = std::get_if<wire::LinkOpen>(&*taken)) {
       give(Received{peer, *open, took});
+    } else if (auto* settle = std::get_if<wire::Settle>(&*taken)) {
+      give(Received{peer, *settle, took});
     } else if (auto* keyframe = std::get_if<wire::Keyframe>(&*taken)) {
       give(Received{peer, std::move(*keyframe), took});
     }

@@ -84,7 +84,7 @@ wire::Message MessageSource::of_membership(Id from) {
 
 wire::Message MessageSource::of_exchange(Id from) {
   constexpr std::array kAll{&MessageSource::link_open, &MessageSource::keyframe,
-                            &MessageSource::delta};
+                            &MessageSource::delta, &MessageSource::settle};
   return one_of(kAll, from);
 }
 
@@ -92,6 +92,7 @@ void MessageSource::note(Id to, const wire::Message& said) {
   Told& told = told_[to];
   if (const auto* delta = std::get_if<wire::Delta>(&said)) told.exchange = delta->exchange;
   if (const auto* open = std::get_if<wire::LinkOpen>(&said)) told.open = *open;
+  if (const auto* settle = std::get_if<wire::Settle>(&said)) told.settle = *settle;
   if (const auto* reduce = std::get_if<wire::Reduce>(&said)) told.reduce = *reduce;
   if (const auto* beat = std::get_if<wire::Heartbeat>(&said)) told.beat = *beat;
   if (const auto* ask = std::get_if<wire::DialBack>(&said)) told.nonce = ask->nonce;
@@ -336,8 +337,25 @@ wire::Message MessageSource::delta(Id from) {
   if (input_.at_most(7) == 7) delta.mirror_hash = input_.take<std::uint64_t>();
   if (input_.at_most(3) == 3) delta.bandwidth = input_.take<float>();
   if (input_.at_most(3) == 3) delta.buffers = buffers();
+  if (input_.at_most(3) == 3) {
+    delta.turn = input_.one_from(wire::Turn::average, wire::Turn::down);
+    delta.gathered = static_cast<float>(input_.at_most(255));
+  }
   delta.payload = input_.at_most(7) == 7 ? dense_payload() : sparse_payload();
   return delta;
+}
+
+// Mostly of the same tree, on one side of the other end or the other.
+wire::Message MessageSource::settle(Id from) {
+  const wire::Settle& heard = told_[from].settle;
+  return wire::Settle{.root = input_.at_most(3) == 3 ? input_.number(7) : heard.root,
+                      .child = input_.flag(),
+                      .ready = input_.flag(),
+                      .begun = input_.flag(),
+                      .off = input_.at_most(15) == 15,
+                      .apart = input_.at_most(15) == 15,
+                      .follows = input_.at_most(15) == 15,
+                      .beat = static_cast<std::uint32_t>(input_.at_most(3))};
 }
 
 // In a ring of two, a piece fits the sent one if it is of the other part.

@@ -65,6 +65,7 @@ class MessageSource {
   struct Told {
     base::ExchangeNumber exchange{1};
     wire::LinkOpen open{};
+    wire::Settle settle{};
     wire::Heartbeat beat{};
     wire::Reduce reduce{};
     std::uint64_t nonce = 1;
@@ -81,6 +82,7 @@ class MessageSource {
   Answer answer_to(Id from, const wire::LinkOpen&) { return link_open(from); }
   Answer answer_to(Id, const wire::Keyframe& said) { return said; }
   Answer answer_to(Id, const wire::Delta& said);
+  Answer answer_to(Id from, const wire::Settle&) { return settle(from); }
   Answer answer_to(Id from, const wire::Reduce&) { return reduce(from); }
   Answer answer_to(Id from, const wire::ReduceReceived& said);
   Answer answer_to(Id from, const wire::DialBack&) { return dialed_back(from); }
@@ -102,6 +104,7 @@ class MessageSource {
   wire::Message link_open(Id from);
   wire::Message keyframe(Id from);
   wire::Message delta(Id from);
+  wire::Message settle(Id from);
   wire::Message reduce(Id from);
   wire::Message reduce_received(Id from);
   wire::Message run_file(Id from);

@@ -22,7 +22,7 @@ base::Result<std::optional<double>> distance_of(const std::vector<std::string>& 
                                                 const std::string& folder) {
   std::vector<std::vector<float>> replicas;
   for (const std::string& path : paths) {
-    auto replica = read_replica(folder + "/" + path);
+    auto replica = read_replica(fmt::format("{}/{}", folder, path));
     if (!replica) {
       return base::fail(replica.error().in("distance_max (scenarios/run --keep keeps replicas)"));
     }
