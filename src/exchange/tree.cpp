@@ -113,12 +113,13 @@ void Tree::drop(const PeerId& peer, Time now, Outbox& out) {
   if (lost == neighbours_.end()) return;
   const bool is_over = (parent_ == peer && taken_) || lost->second.spread;
   const bool rests = parent_ != peer && !is_child(lost->second);
-  if (state_ == State::on && !is_over && !rests) {
-    return give_up("a link of the tree was lost", out);
+  if (state_ == State::on && is_over) {
+    lost->second.is_gone = true;
+    return;
   }
-  if (state_ == State::on && is_over) return;
   neighbours_.erase(lost);
   if (state_ != State::on) return;
+  if (!rests) return give_up("a link of the tree was lost", out);
   if (neighbours_.empty() && !follows_ && !left_out_by_.empty()) return follow(out);
   if (neighbours_.empty()) return give_up({}, out);
   go_on(now, out);
@@ -165,7 +166,9 @@ void Tree::take_as_follower(const PeerId& from, Outbox& out) {
   taken_ = true;
   parent_ = from;
   for (const auto& [peer, neighbour] : neighbours_) {
-    if (peer != from) out.emplace_back(Send{peer, wire::Settle{.apart = true}});
+    if (peer != from && !neighbour.is_gone) {
+      out.emplace_back(Send{peer, wire::Settle{.apart = true}});
+    }
   }
 }
 
@@ -305,7 +308,7 @@ void Tree::tell(Outbox& out) {
                             .off = state_ == State::off,
                             .follows = follows_,
                             .beat = neighbour.told ? neighbour.told->beat : 0};
-    if (neighbour.told == news) continue;
+    if (neighbour.is_gone || neighbour.told == news) continue;
     neighbour.told = news;
     out.emplace_back(Send{peer, news});
   }
@@ -320,7 +323,8 @@ void Tree::beat(Time now, Outbox& out) {
     for (const auto& [other, stirs] : neighbours_) {
       if (other != peer) latest = std::max(latest, stirs.stirred);
     }
-    const bool is_in_it = parent_ == peer || is_child(neighbour) || follows(neighbour);
+    const bool is_in_it =
+        !neighbour.is_gone && (parent_ == peer || is_child(neighbour) || follows(neighbour));
     if (!is_in_it || !neighbour.told || latest <= neighbour.beaten) continue;
     neighbour.beaten = now;
     ++neighbour.told->beat;

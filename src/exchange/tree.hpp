@@ -101,6 +101,7 @@ class Tree {
     bool gathered = false;               ///< its part is in the own replica
     bool spread = false;                 ///< it has the mean
     bool slow = false;                   ///< as in Branch
+    bool is_gone = false;                ///< it was lost when it had its part
     base::Time stirred{};                ///< when it told that something happens beyond it
     base::Time beaten{};                 ///< when it was told so last
   };

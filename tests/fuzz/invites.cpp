@@ -22,7 +22,7 @@ void read_invite(const std::string& text) {
   const auto invite = runfile::parse_invite(text);
   if (!invite) return ASSERT(!invite.error().text.empty());
   ASSERT(!invite->addresses.empty() && invite->addresses.size() <= runfile::kInviteAddressesMax);
-  const auto again = runfile::parse_invite(peer::to_string(*invite));
+  const auto again = runfile::parse_invite(to_string(*invite));
   ASSERT(again.has_value() && *again == *invite);
   static_cast<void>(runfile::invite_word(text));
 }

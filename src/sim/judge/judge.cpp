@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "sim/judge/real_run.hpp"
 #include "sim/judge/statistics.hpp"
 #include "train/distances.hpp"
