@@ -122,8 +122,6 @@ BOOST_AUTO_TEST_CASE(peers_end_together_and_name_the_one_that_stood_still_before
   Swarm swarm(6, run_of(15s));
   constexpr std::size_t kLate = 5;
   BOOST_TEST_REQUIRE(swarm.reaches(swarm[kLate], 0.9), "the run did not get to the fault");
-  const auto late = swarm[kLate].status();
-  BOOST_TEST_REQUIRE(late.has_value());
   swarm[kLate].process().signal(SIGSTOP);
   std::vector<std::optional<Clock::time_point>> ends(kLate);
   BOOST_TEST_REQUIRE(eventually(
@@ -146,8 +144,7 @@ BOOST_AUTO_TEST_CASE(peers_end_together_and_name_the_one_that_stood_still_before
       named += one.name == swarm[kLate].name() ? 1 : 0;
     }
   }
-  BOOST_TEST(late->links > 0U);
-  BOOST_TEST(named >= std::min<std::uint64_t>(late->links, 3));  // its neighbours
+  BOOST_TEST(named >= 3U);  // its neighbours
 }
 
 }  // namespace
