@@ -406,12 +406,9 @@ void Exchanging::wake_links(Time now, Outbox& out) {
 
 // Seconds that a link takes to tell a replica, if anything is known of it.
 double Exchanging::telling(const Link& link) const {
-  const auto bytes = static_cast<double>(options_.elements);  // some 8 bits for each
-  double seconds = 0;
-  for (const double bandwidth : {link.line.bandwidth, link.bandwidth.value()}) {
-    if (bandwidth > 0) seconds = std::max(seconds, bytes / bandwidth);
-  }
-  return std::min(seconds, base::seconds(kUploadTimeMax));
+  // Some 8 bits for each element.
+  const auto [there, back] = link.seconds_for(static_cast<double>(options_.elements));
+  return std::min(std::max(there, back), base::seconds(kUploadTimeMax));
 }
 
 void Exchanging::begin_tree(Time now, Outbox& out) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -165,6 +166,11 @@ struct Link {
     ++counters.exchanges;
     if (committed_at) between_commits.add(base::seconds(now - *committed_at));
     committed_at = now;
+  }
+  /// Seconds that these bytes take to the other end, and from it; 0: not known.
+  [[nodiscard]] std::pair<double, double> seconds_for(double bytes) const {
+    const auto at = [bytes](double rate) { return rate > 0 ? bytes / rate : 0.0; };
+    return {at(line.bandwidth), at(bandwidth.value())};
   }
   /// The state, if it is that one; else null.
   template <class State>

@@ -51,11 +51,8 @@ LeftOutFor reason(const Link& link, bool by_tree) {
 }  // namespace
 
 Duration patience_with(const Link& link) {
-  double seconds = link.between_commits.value().value_or(0);
-  const auto bytes = static_cast<double>(link.line.bytes);
-  for (const double bandwidth : {link.line.bandwidth, link.bandwidth.value()}) {
-    if (bandwidth > 0) seconds += bytes / bandwidth;
-  }
+  const auto [there, back] = link.seconds_for(static_cast<double>(link.line.bytes));
+  const double seconds = link.between_commits.value().value_or(0) + there + back;
   return link.held_for +
          base::from_seconds(std::min(kUsual * seconds, base::seconds(kUploadTimeMax)));
 }

@@ -65,6 +65,7 @@ void MemberTable::mark_suspect(const base::PeerId& id) {
 
 void MemberTable::count(const MemberRecord& record) {
   hash_ += fingerprint(record.id, version_of(record));
+  only_dial_ += record.reach == wire::Reachability::dials_only ? 1 : 0;
   if (record.state == MemberState::dead) dead_.insert(record.id);
   if (!counts_as_alive(record.state)) return;
   ++alive_;
@@ -74,6 +75,7 @@ void MemberTable::count(const MemberRecord& record) {
 
 void MemberTable::discount(const MemberRecord& record) {
   hash_ -= fingerprint(record.id, version_of(record));
+  only_dial_ -= record.reach == wire::Reachability::dials_only ? 1 : 0;
   if (record.state == MemberState::dead) dead_.erase(record.id);
   if (!counts_as_alive(record.state)) return;
   --alive_;

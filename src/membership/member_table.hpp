@@ -88,6 +88,8 @@ class MemberTable {
   [[nodiscard]] std::size_t places() const noexcept { return alive_at_.size(); }
   /// Members that count as alive, self included.
   [[nodiscard]] std::size_t alive_count() const noexcept { return alive_; }
+  /// Whether a member, be it alive or not, has said that it cannot be dialed.
+  [[nodiscard]] bool anyone_only_dials() const noexcept { return only_dial_ > 0; }
 
   /// Changes by one whenever the set of members that count as alive, or a speed of theirs, does.
   [[nodiscard]] std::uint64_t alive_version() const noexcept { return alive_version_; }
@@ -112,6 +114,7 @@ class MemberTable {
   std::size_t lost_ = 0;
   std::set<base::PeerId> dead_;
   std::set<base::PeerId> relays_;
+  std::size_t only_dial_ = 0;
   std::unordered_map<std::uint64_t, std::uint32_t> alive_at_;  ///< members, by hash of addresses
   std::size_t alive_ = 0;
   std::uint64_t alive_version_ = 0;

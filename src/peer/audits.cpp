@@ -150,7 +150,7 @@ double Audits::times_worse(double own, double other) noexcept {
 }
 
 bool Audits::is_suspicious(double own, double other) const noexcept {
-  return far_behind(own, other) > limits().far_worse / 2;
+  return far_behind(own, other) > limits().alike();
 }
 
 Audits::Limits Audits::limits() const noexcept {
@@ -201,7 +201,7 @@ void Audits::Record::note(double now, std::uint64_t exchanges_now, const Limits&
   const bool is_new = !exchanges;
   const bool moved = exchanges != exchanges_now;
   exchanges = exchanges_now;
-  const double alike = limits.far_worse / 2;
+  const double alike = limits.alike();
   const double before = is_new ? limits.most : worse;
   const double counted = std::min(now, limits.most);
   worse = is_new ? counted : (worse + counted) / 2;

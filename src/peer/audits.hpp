@@ -62,6 +62,8 @@ class Audits {
   struct Limits {
     double far_worse = 0;
     double most = 0;
+
+    [[nodiscard]] double alike() const noexcept { return far_worse / 2; }
   };
   struct Record {
     double worse = 0;  ///< moving mean of how much worse than usual it is

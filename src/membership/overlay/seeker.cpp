@@ -268,9 +268,7 @@ bool Seeker::may_be_out_of_reach(const wire::MemberRecord& record, base::Time no
   using wire::Reachability;
   if (standings_.left(Standing::wanted_back, record.id, now)) return false;
   if (record.reach != Reachability::unknown) return record.reach == Reachability::dials_only;
-  return std::ranges::any_of(table_.members(), [](const auto& entry) {
-    return entry.second.record.reach == Reachability::dials_only;
-  });
+  return table_.anyone_only_dials();
 }
 
 void Seeker::end_overdue(base::Time now, OverlayOutbox& out) {
