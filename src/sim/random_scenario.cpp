@@ -261,6 +261,50 @@ void relay_some(Scenario& scenario) {
   scenario.relays = {scenario.count - 1};
 }
 
+// Separate, so that other choices do not depend on it.
+void choose_exchange(Scenario& scenario) {
+  base::Rng exchange(~scenario.seed);
+  if (scenario.sim.problem == Problem::none) return;
+  if (exchange.below(2) == 0) {
+    scenario.set.push_back(fmt::format("exchange.buffers_every={}", 1 + exchange.below(4)));
+    if (scenario.sim.problem == Problem::small) scenario.set.emplace_back(kNormedLayers);
+    if (scenario.sim.problem == Problem::quadratic) scenario.sim.buffers = 8;
+  }
+  const std::uint64_t mode = exchange.below(16);
+  if (mode < 2) scenario.set.emplace_back("exchange.mode='choco'");
+  if (mode == 2) scenario.set.emplace_back("exchange.mode='dense'");
+  // With rarer exchanges, the quadratic's buffers, which are drawn again at each step, would be
+  // far apart.
+  const bool drawn = scenario.sim.buffers != 0;
+  if (!drawn && exchange.below(8) == 0) {
+    // A delta of the quadratic has about 30 bytes.
+    const double limit = between(exchange, 0.001, 0.004);
+    scenario.set.push_back(fmt::format("exchange.upload_limit={}", limit));
+  }
+  if (!drawn && exchange.below(8) == 0) scenario.set.emplace_back("exchange.cpu_share=0.1");
+  exchange.below(8);  // was a key; seeds keep what they draw after it
+  if (exchange.below(8) == 0) scenario.set.emplace_back("exchange.mirror='bf16'");
+  if (exchange.below(4) == 0) {
+    // If rare branches quantize coarsely, twice as much upsets the quadratic.
+    scenario.set.push_back(fmt::format("exchange.momentum={}", between(exchange, 0.1, 0.5)));
+    scenario.set.emplace_back("exchange.momentum_gain=0.5");
+  }
+}
+
+void choose_faults(Scenario& scenario, base::Rng& rng) {
+  std::vector<Kind> kinds;
+  for (const Kind kind : kKinds) {
+    if (rng.below(3) == 0) kinds.push_back(kind);
+  }
+  const std::uint64_t entries = kinds.empty() ? 0 : 1 + rng.below(6);
+  // With two processes of one key most checks do not hold, so this is seldom drawn.
+  if (rng.below(25) == 0) kinds = {Kind::twin, Kind::kill};
+  for (std::uint64_t i = 0; i < entries; ++i) {
+    scenario.timeline.push_back(random_entry(rng, kinds[rng.below(kinds.size())], scenario.count));
+    scenario.timeline.back().line = static_cast<int>(i) + 1;
+  }
+}
+
 }  // namespace
 
 Scenario random_scenario(std::uint64_t seed) {
@@ -289,45 +333,8 @@ Scenario random_scenario(std::uint64_t seed) {
     const double batch = scenario.sim.problem == Problem::none ? 1 : kBatch;
     scenario.set = {fmt::format("run.samples={:.0f}", steps * batch)};
   }
-  // Separate, so that other choices do not depend on it.
-  base::Rng exchange(~seed);
-  if (scenario.sim.problem != Problem::none && exchange.below(2) == 0) {
-    scenario.set.push_back(fmt::format("exchange.buffers_every={}", 1 + exchange.below(4)));
-    if (scenario.sim.problem == Problem::small) scenario.set.emplace_back(kNormedLayers);
-    if (scenario.sim.problem == Problem::quadratic) scenario.sim.buffers = 8;
-  }
-  if (scenario.sim.problem != Problem::none) {
-    const std::uint64_t mode = exchange.below(16);
-    if (mode < 2) scenario.set.emplace_back("exchange.mode='choco'");
-    if (mode == 2) scenario.set.emplace_back("exchange.mode='dense'");
-    // With rarer exchanges, the quadratic's buffers, which are drawn again at each step, would be
-    // far apart.
-    const bool drawn = scenario.sim.buffers != 0;
-    if (!drawn && exchange.below(8) == 0) {
-      // A delta of the quadratic has about 30 bytes.
-      const double limit = between(exchange, 0.001, 0.004);
-      scenario.set.push_back(fmt::format("exchange.upload_limit={}", limit));
-    }
-    if (!drawn && exchange.below(8) == 0) scenario.set.emplace_back("exchange.cpu_share=0.1");
-    exchange.below(8);  // was a key; seeds keep what they draw after it
-    if (exchange.below(8) == 0) scenario.set.emplace_back("exchange.mirror='bf16'");
-    if (exchange.below(4) == 0) {
-      // If rare branches quantize coarsely, twice as much upsets the quadratic.
-      scenario.set.push_back(fmt::format("exchange.momentum={}", between(exchange, 0.1, 0.5)));
-      scenario.set.emplace_back("exchange.momentum_gain=0.5");
-    }
-  }
-  std::vector<Kind> kinds;
-  for (const Kind kind : kKinds) {
-    if (rng.below(3) == 0) kinds.push_back(kind);
-  }
-  const std::uint64_t entries = kinds.empty() ? 0 : 1 + rng.below(6);
-  // With two processes of one key most checks do not hold, so this is seldom drawn.
-  if (rng.below(25) == 0) kinds = {Kind::twin, Kind::kill};
-  for (std::uint64_t i = 0; i < entries; ++i) {
-    scenario.timeline.push_back(random_entry(rng, kinds[rng.below(kinds.size())], scenario.count));
-    scenario.timeline.back().line = static_cast<int>(i) + 1;
-  }
+  choose_exchange(scenario);
+  choose_faults(scenario, rng);
   name_some(scenario);
   move_some(scenario);
   heal_some(scenario);

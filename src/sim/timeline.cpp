@@ -171,6 +171,7 @@ void Timeline::move(Node& node) {
 void Timeline::change_address(Node& node) {
   const std::vector<std::uint32_t> concerned = addresses_.concerned(node.peer);
   std::vector<std::vector<std::string>> before;
+  before.reserve(concerned.size());
   for (const std::uint32_t peer : concerned) before.push_back(addresses_.own(*shared_.nodes[peer]));
   if (addresses_.nat() == nullptr) links_.lose({node.peer}, false);
   move(node);

@@ -1,7 +1,6 @@
 #include "train/checkpoint_state.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -53,8 +52,8 @@ base::Result<std::vector<base::SampleCounter>> counters_in(const json& state) {
 std::optional<std::int8_t> weight_in(const json& state) {
   const auto written = state.find("weight");
   if (written == state.end()) return std::nullopt;
-  constexpr int kLeast = std::numeric_limits<std::int8_t>::min();
-  constexpr int kMost = std::numeric_limits<std::int8_t>::max();
+  constexpr int kLeast = -128;  // of std::int8_t
+  constexpr int kMost = 127;
   return static_cast<std::int8_t>(std::clamp(written->get<int>(), kLeast, kMost));
 }
 

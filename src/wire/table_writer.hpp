@@ -143,6 +143,7 @@ class TableWriter {
 
   flatbuffers::uoffset_t write(const std::vector<MemberRecord>& records) {
     std::vector<TableOffset> tables;
+    tables.reserve(records.size());
     for (const MemberRecord& record : records) tables.push_back(write_table(builder_, record));
     return builder_.CreateVector(tables).o;
   }

@@ -12,6 +12,7 @@ constexpr std::uint64_t kPorts = 28000;
 
 std::vector<std::string> texts_of(const std::vector<base::IpPort>& ends) {
   std::vector<std::string> texts;
+  texts.reserve(ends.size());
   for (const base::IpPort& end : ends) texts.push_back(to_string(end));
   return texts;
 }
