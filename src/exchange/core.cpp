@@ -100,6 +100,11 @@ void Core::on(const Progressed& event, Time now, Outbox&) {
   history_.on(event, links_.open_count());
 }
 
+void Core::on(const Vouched& event, Time now, Outbox&) {
+  const auto at = links_.find(event.peer);
+  if (at != links_.end()) at->second.vouched.add(event.samples, now);
+}
+
 void Core::on(const Company& event, Time, Outbox&) { settling_.on(event); }
 
 void Core::on(const Phase& phase, Time now, Outbox& out) {

@@ -67,6 +67,7 @@ class Core {
   void on(const NeighbourDown& event, base::Time now, Outbox& out);
   void on(Received& event, base::Time now, Outbox& out);
   void on(const Progressed& event, base::Time now, Outbox& out);
+  void on(const Vouched& event, base::Time now, Outbox& out);
   void on(const Company& event, base::Time now, Outbox& out);
   void on(const Phase& phase, base::Time now, Outbox& out);
   void on(Encoded& event, base::Time now, Outbox& out);

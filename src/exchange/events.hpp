@@ -46,14 +46,20 @@ struct Progressed {
   base::Duration took{};      ///< time that the step took to compute; 0: none was made
   std::int8_t weight = 0;     ///< as wire::Delta::weight
 };
+/// A neighbour's samples, as far as others vouch for them. Where peers weigh by their speed.
+struct Vouched {
+  base::PeerId peer;
+  std::uint64_t samples = 0;
+};
 /// Whether members are known of that may become neighbours; until it is told, there are none.
 struct Company {
   bool expected = false;
 };
 enum class Phase : std::uint8_t { training, settling, done };
 
-using Event = std::variant<NeighbourUp, NeighbourDown, Received, Progressed, Company, Phase,
-                           Encoded, Committed, KeyframeMade, Opened, Audited, KeyframeArriving>;
+using Event =
+    std::variant<NeighbourUp, NeighbourDown, Received, Progressed, Vouched, Company, Phase, Encoded,
+                 Committed, KeyframeMade, Opened, Audited, KeyframeArriving>;
 
 /// An outcome as the event it is.
 [[nodiscard]] Event event_of(Outcome outcome);

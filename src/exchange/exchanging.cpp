@@ -56,6 +56,8 @@ bool Exchanging::check(Links::iterator at, const wire::Delta& delta, base::Durat
   link.bandwidth.add(delta.payload.size() + delta.buffers.size(), took);
   link.line.bandwidth = delta.bandwidth;
   link.weight = delta.weight;
+  link.believed = delta.believed;
+  link.exaggerates = link.exaggerates || delta.weight > believed(link);
   return true;
 }
 
@@ -135,11 +137,21 @@ DeltaBudget Exchanging::budget(const Link& link) const {
   DeltaBudget budget{.density = config.settle_density};
   if (!settling_.has_begun()) {
     if (history_.progress() > 1.0 - config.finish_fraction) density *= config.finish_factor;
-    if (config.mode != Mode::dense) density *= density_part(weight_, link.weight.value_or(weight_));
+    if (config.mode != Mode::dense && link.weight) {
+      const wire::Delta own{.weight = weight_, .believed = believed(link)};
+      const wire::Delta their{.weight = *link.weight, .believed = link.believed};
+      density *= density_part(believed_weight(own, their), believed_weight(their, own));
+    }
     budget = pace_.budget(density, link.line, links_.open_count());
   }
   budget.density = std::clamp(budget.density, 1.0 / static_cast<double>(options_.elements), 1.0);
   return budget;
+}
+
+// A peer that counts nothing is moved by whoever counts something.
+std::int8_t Exchanging::believed(const Link& link) const {
+  if (weight() == wire::kNoWeight) return wire::kWeightMax;
+  return std::max(link.vouched.weight_max().value_or(wire::kWeightMax), weight());
 }
 
 bool Exchanging::with_buffers(ExchangeNumber t) const {
@@ -244,6 +256,7 @@ wire::Delta Exchanging::delta_of(Encoded& event, const Link& link) const {
           .degree = static_cast<std::uint16_t>(
               std::clamp<std::size_t>(links_.open_count(), 1, kLinksMax)),
           .weight = weight(),
+          .believed = link.exaggerates ? believed(link) : wire::kWeightMax,
           .settled = settling_.phase() == Phase::settling && link.apart < 1.0,
           .payload = std::move(event.payload),
           .buffers = std::move(event.buffers),
@@ -292,7 +305,9 @@ void Exchanging::on(Encoded& event, Time now, Outbox& out) {
 // Both ends come to the same, from the two deltas.
 delta::EndParts Exchanging::parts_of(Effect effect, const wire::Delta& own,
                                      const wire::Delta& their) {
-  if (effect == Effect::averages) return end_parts(own.weight, their.weight);
+  if (effect == Effect::averages) {
+    return end_parts(believed_weight(own, their), believed_weight(their, own));
+  }
   const bool takes = effect == Effect::takes && !SIM_BUG(mean_not_taken);
   return {.own = takes ? 1.0F : 0.0F, .their = effect == Effect::spreads ? 1.0F : 0.0F};
 }

@@ -64,6 +64,8 @@ class Exchanging final : public AfterOpening {
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);
   void request_delta(const base::PeerId& peer, Link& link, base::ExchangeNumber t, Outbox& out);
   [[nodiscard]] std::int8_t weight() const noexcept { return heals_ ? wire::kNoWeight : weight_; }
+  /// The most that the other end may weigh, as far as this one can tell.
+  [[nodiscard]] std::int8_t believed(const Link& link) const;
   [[nodiscard]] DeltaBudget budget(const Link& link) const;
   [[nodiscard]] double near_enough(Duty duty) const;
   [[nodiscard]] bool with_buffers(base::ExchangeNumber t) const;

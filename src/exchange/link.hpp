@@ -15,6 +15,7 @@
 #include "exchange/jobs.hpp"
 #include "exchange/pace.hpp"
 #include "exchange/rounds.hpp"
+#include "exchange/weight.hpp"
 #include "wire/messages.hpp"
 
 namespace starling::exchange {
@@ -140,13 +141,16 @@ struct Link {
   std::variant<Greeting, Adopting, Giving, Merging, Waiting, SettingMirrors, OpenState, BrokenState>
       state{};
   Rounds rounds{};
-  std::uint32_t failed_asks = 0;          ///< times it was asked for its replica in vain
-  std::optional<base::Time> ask_after{};  ///< when it may be asked again
-  bool opened = false;                    ///< whether its mirrors were set at least once
-  double drift = 0.0;                     ///< drift when the last own delta was written
-  double density = 0.0;                   ///< density that was asked for of the last own delta
-  Line line;                              ///< what the last own delta met
-  std::optional<std::int8_t> weight{};    ///< the other end's, in its last delta
+  std::uint32_t failed_asks = 0;            ///< times it was asked for its replica in vain
+  std::optional<base::Time> ask_after{};    ///< when it may be asked again
+  bool opened = false;                      ///< whether its mirrors were set at least once
+  double drift = 0.0;                       ///< drift when the last own delta was written
+  double density = 0.0;                     ///< density that was asked for of the last own delta
+  Line line;                                ///< what the last own delta met
+  std::optional<std::int8_t> weight{};      ///< the other end's, in its last delta
+  std::int8_t believed = wire::kWeightMax;  ///< there, as wire::Delta has it
+  VouchedRate vouched{};                    ///< the other end's
+  bool exaggerates = false;                 ///< the other end has said that it weighs more
   Trust trust{};
   double worse = 1;           ///< as Audited::Finding::worse
   Bandwidth bandwidth;        ///< how fast the other end's deltas arrive

@@ -109,6 +109,8 @@ class ProgressTable {
   [[nodiscard]] const wire::Progress* find(std::uint64_t id_prefix) const;
   /// Its samples, as far as they count; 0 for an unknown peer.
   [[nodiscard]] std::uint64_t samples_of(std::uint64_t id_prefix, base::Time now) const;
+  /// The same, but a peer that nobody may have been able to vouch for yet is taken at its word.
+  [[nodiscard]] std::uint64_t credible_samples_of(std::uint64_t id_prefix, base::Time now) const;
   /// How long ago its counter or report was as it is; nothing for an unknown peer.
   [[nodiscard]] std::optional<base::Duration> age(std::uint64_t id_prefix, base::Time now) const;
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }

@@ -164,6 +164,12 @@ std::uint64_t ProgressTable::counted(const Entry& entry, base::Time now) const {
   return std::min(entry.samples(), limit_of(entry, now));
 }
 
+std::uint64_t ProgressTable::credible_samples_of(std::uint64_t id_prefix, base::Time now) const {
+  const Entry* const entry = entry_of(id_prefix);
+  if (entry == nullptr) return 0;
+  return now - entry->heard < kVouchPatience ? entry->samples() : counted(*entry, now);
+}
+
 bool ProgressTable::is_owed(const Entry& entry, std::uint64_t neighbour,
                             std::uint64_t before) const {
   return entry.limit.voucher && entry.limit.version > before && !entry.vouched_by(neighbour);

@@ -53,7 +53,7 @@ class Agreement {
   struct MembersChanged {};
   using Event = std::variant<LinkUp, LinkDown, Received, Contribution, MembersChanged,
                              exchange::Outcome, exchange::KeyframeArriving, exchange::Progressed,
-                             exchange::Company, exchange::Phase>;
+                             exchange::Vouched, exchange::Company, exchange::Phase>;
 
   // Actions.
   using Send = exchange::Send;

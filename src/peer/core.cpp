@@ -244,6 +244,14 @@ void Core::take(Agreement::Outbox& actions, base::Time now, Outbox& out) {
   lifecycle_.agreement_changed(now, out);
 }
 
+void Core::note_exchange(const exchange::Committed& made, base::Time now, Outbox& out) {
+  const std::uint64_t prefix = made.peer.prefix();
+  membership::ProgressTable& progress = membership_.progress();
+  progress.watch(prefix, made.moved, made.told);
+  if (!config_.weighs_by_speed) return;
+  to_agreement(exchange::Vouched{made.peer, progress.credible_samples_of(prefix, now)}, now, out);
+}
+
 void Core::take(Outcome& outcome, base::Time now, Outbox& out) {
   std::visit(
       Overloaded{[&](GradientReady& ready) {
@@ -258,7 +266,7 @@ void Core::take(Outcome& outcome, base::Time now, Outbox& out) {
                  },
                  [&](exchange::Outcome& of_exchange) {
                    if (const auto* made = std::get_if<exchange::Committed>(&of_exchange)) {
-                     membership_.progress().watch(made->peer.prefix(), made->moved, made->told);
+                     note_exchange(*made, now, out);
                    }
                    to_agreement(std::move(of_exchange), now, out);
                  },

@@ -65,6 +65,7 @@ class Core final : private Whole {
   void take(membership::Outbox& actions, base::Time now, Outbox& out);
   void take(reach::Outbox& actions, base::Time now, Outbox& out);
   void take(Agreement::Outbox& actions, base::Time now, Outbox& out);
+  void note_exchange(const exchange::Committed& made, base::Time now, Outbox& out);
   void take(Outcome& outcome, base::Time now, Outbox& out);
   void expire_membership(base::Time now, Outbox& out);
   void expire_reach(base::Time now, Outbox& out);

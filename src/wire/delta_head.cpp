@@ -18,7 +18,7 @@ constexpr std::uint8_t kBandwidth = 8;
 constexpr std::uint8_t kWeight = 16;
 constexpr std::uint8_t kTurn = 32;
 constexpr std::uint8_t kRadius = 64;
-constexpr std::uint8_t kAll = 127;
+constexpr std::uint8_t kBelieved = 128;
 
 constexpr std::size_t kPadding = 7;  // frames pad metadata to 8 bytes
 
@@ -28,7 +28,7 @@ std::uint8_t contents_of(const Delta& delta) {
       bit(delta.settled, kSettled) | bit(delta.mirror_hash.has_value(), kHash) |
       bit(!delta.buffers.empty(), kBuffers) | bit(delta.bandwidth != 0, kBandwidth) |
       bit(delta.weight != 0, kWeight) | bit(delta.turn != Turn::average, kTurn) |
-      bit(delta.radius.has_value(), kRadius));
+      bit(delta.radius.has_value(), kRadius) | bit(delta.believed != kWeightMax, kBelieved));
 }
 
 constexpr bool has_gathered(Turn turn) { return turn == Turn::up; }
@@ -47,6 +47,7 @@ std::vector<std::uint8_t> pack_head(const Delta& delta) {
   put_varint(bytes, delta.samples);
   bytes.push_back(static_cast<std::uint8_t>(delta.degree));
   if (delta.weight != 0) bytes.push_back(static_cast<std::uint8_t>(delta.weight));
+  if (delta.believed != kWeightMax) bytes.push_back(static_cast<std::uint8_t>(delta.believed));
   if (delta.mirror_hash) put_bytes(bytes, *delta.mirror_hash, 8);
   if (!delta.buffers.empty()) put_varint(bytes, delta.buffers.size());
   if (delta.bandwidth != 0) put_bfloat16(bytes, delta.bandwidth);
@@ -61,12 +62,12 @@ base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes) {
   DeltaHead head;
   Delta& delta = head.delta;
   const auto contents = static_cast<std::uint8_t>(cursor.fixed(1));
-  if (contents > kAll) return refuse("head has parts that this version does not know");
   delta.settled = (contents & kSettled) != 0;
   delta.exchange = {cursor.varint()};
   delta.samples = cursor.varint();
   delta.degree = static_cast<std::uint16_t>(cursor.fixed(1));
   if ((contents & kWeight) != 0) delta.weight = static_cast<std::int8_t>(cursor.fixed(1));
+  if ((contents & kBelieved) != 0) delta.believed = static_cast<std::int8_t>(cursor.fixed(1));
   if ((contents & kHash) != 0) delta.mirror_hash = cursor.fixed(8);
   if ((contents & kBuffers) != 0) head.buffer_bytes = cursor.varint();
   if ((contents & kBandwidth) != 0) delta.bandwidth = cursor.bfloat16();
@@ -82,8 +83,10 @@ base::Result<DeltaHead> unpack_head(std::span<const std::uint8_t> bytes) {
   if (delta.degree < 1 || delta.degree > kDeltaDegreeMax) {
     return refuse(fmt::format("degree is not in 1 to {}", kDeltaDegreeMax));
   }
-  if (delta.weight < kNoWeight || delta.weight > kWeightMax) {
-    return refuse(fmt::format("weight is not in {} to {}", kNoWeight, kWeightMax));
+  for (const std::int8_t weight : {delta.weight, delta.believed}) {
+    if (weight < kNoWeight || weight > kWeightMax) {
+      return refuse(fmt::format("weight is not in {} to {}", kNoWeight, kWeightMax));
+    }
   }
   if (!is_known(delta.turn)) return refuse("turn is of a kind that is not allowed here");
   if (!(delta.gathered >= 0 && delta.gathered <= kSettleWeightMax)) {

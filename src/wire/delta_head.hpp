@@ -5,6 +5,7 @@
 //   varint   samples
 //   1 byte   degree
 //   1 byte   weight, where it is not 0
+//   1 byte   believed, where it is not kWeightMax
 //   8 bytes  mirror_hash
 //   varint   bytes of buffers at the end of the payload
 //   2 bytes  bandwidth, bfloat16

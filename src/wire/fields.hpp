@@ -180,6 +180,7 @@ void fields(Like<Delta> auto& delta, auto&& visit) {
   visit("mirror_hash", delta.mirror_hash, Any{});
   visit("degree", delta.degree, Within{std::uint16_t{1}, kDeltaDegreeMax});
   visit("weight", delta.weight, Within{kNoWeight, kWeightMax});
+  visit("believed", delta.believed, Within{kNoWeight, kWeightMax});
   visit("settled", delta.settled, Any{});
   visit("payload", delta.payload, Payload{});
   visit("buffers", delta.buffers, Tail{});

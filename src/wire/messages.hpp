@@ -227,9 +227,12 @@ struct Delta {
   std::optional<std::uint64_t> mirror_hash;  ///< hash of the sender's mirror before this delta
   std::uint16_t degree = 1;                  ///< open links of the sender when it encoded
   std::int8_t weight = 0;  ///< log2 of how much the sender counts in averages, or kNoWeight
-  bool settled = false;    ///< the sender has made its last step, and this link agrees
-  base::Bytes payload;     ///< elements, laid out as delta/format.hpp says
-  base::Bytes buffers{};   ///< float32 values, all of the sender's buffers; empty: not sent
+  /// As `weight`, of the receiver: the most that the sender believes. What the sender itself weighs
+  /// is always believed.
+  std::int8_t believed = kWeightMax;
+  bool settled = false;   ///< the sender has made its last step, and this link agrees
+  base::Bytes payload;    ///< elements, laid out as delta/format.hpp says
+  base::Bytes buffers{};  ///< float32 values, all of the sender's buffers; empty: not sent
   /// Bytes/s at which the receiver's own deltas arrived here, rounded to 8 bits; 0: not known.
   float bandwidth = 0;
   /// By how much an exchange may move the sender, as a bfloat16 (exchange/clip.hpp); none: by any.

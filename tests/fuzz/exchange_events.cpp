@@ -89,9 +89,9 @@ class World {
     (this->*kSteps[input_.at_most(kSteps.size() - 1)])();
   }
   void something_else() {
-    constexpr std::array<Step, 7> kSteps{
+    constexpr std::array<Step, 8> kSteps{
         &World::receive,   &World::company,    &World::begin_settling, &World::arriving,
-        &World::pass_long, &World::fail_a_job, &World::hand_over};
+        &World::pass_long, &World::fail_a_job, &World::hand_over,      &World::vouch};
     (this->*kSteps[input_.at_most(kSteps.size() - 1)])();
   }
 
@@ -149,6 +149,10 @@ class World {
     for (float& value : replica_.trained()) value += 0.01F;
     if (input_.at_most(7) == 7) progress_ = static_cast<double>(input_.at_most(20)) / 20;
     give(Progressed{step_, samples_, progress_, std::chrono::milliseconds(input_.at_most(9))});
+  }
+  void vouch() {
+    if (neighbours_.empty()) return;
+    give(Vouched{neighbour(), input_.take<std::uint32_t>()});
   }
   void company() { give(Company{input_.flag()}); }
   // A peer says no more than that: once it has settled it ends.

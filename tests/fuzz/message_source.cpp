@@ -337,12 +337,19 @@ wire::Message MessageSource::delta(Id from) {
   if (input_.at_most(7) == 7) delta.mirror_hash = input_.take<std::uint64_t>();
   if (input_.at_most(3) == 3) delta.bandwidth = input_.take<float>();
   if (input_.at_most(3) == 3) delta.buffers = buffers();
+  if (input_.at_most(3) == 3) delta.weight = weight();
+  if (input_.at_most(3) == 3) delta.believed = weight();
   if (input_.at_most(3) == 3) {
     delta.turn = input_.one_from(wire::Turn::average, wire::Turn::down);
     delta.gathered = static_cast<float>(input_.at_most(255));
   }
   delta.payload = input_.at_most(7) == 7 ? dense_payload() : sparse_payload();
   return delta;
+}
+
+std::int8_t MessageSource::weight() {
+  const auto above = input_.at_most(wire::kWeightMax - wire::kNoWeight);
+  return static_cast<std::int8_t>(wire::kNoWeight + static_cast<int>(above));
 }
 
 // Mostly of the same tree, on one side of the other end or the other.

@@ -119,6 +119,7 @@ class MessageSource {
   base::Bytes sparse_payload();
   base::Bytes dense_payload();
   base::Bytes buffers();
+  std::int8_t weight();
   base::Bytes some_bytes();
 
   Input& input_;

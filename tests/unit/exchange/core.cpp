@@ -87,6 +87,34 @@ BOOST_AUTO_TEST_CASE(weights_of_both_deltas_part_the_step) {
   BOOST_TEST(peer.commit->parts.their == 1.0F);
 }
 
+// The other end says that it weighs 2^9, and is vouched for 100 samples a second.
+BOOST_AUTO_TEST_CASE(a_neighbour_that_exaggerates_weighs_what_it_is_vouched_for) {
+  for (const auto& [own, believed] : {std::pair(3, 7), {8, 8}}) {
+    Transcript peer(plain_options());
+    peer.open_fresh('a');
+    peer.on(Progressed{.step = {1}, .weight = static_cast<std::int8_t>(own)});
+    peer.on(Vouched{peer_named('a'), 0});
+    peer.now += 1s;
+    peer.on(Vouched{peer_named('a'), 100});
+    const auto delta = [&](std::uint64_t exchange) {
+      peer.on(Received{peer_named('a'), wire::Delta{.exchange = {exchange},
+                                                    .weight = 9,
+                                                    .believed = wire::kNoWeight,
+                                                    .payload = base::Bytes(4)}});
+    };
+    peer.encoded();
+    delta(1);  // nothing was said yet
+    peer.committed();
+    peer.steps = 2;
+    peer.on(Progressed{.step = {2}, .weight = static_cast<std::int8_t>(own)});
+    peer.encoded();
+    BOOST_TEST(int{peer.sent->believed} == believed);
+    delta(2);
+    BOOST_TEST(peer.commit->parts.own == 1.0F);
+    BOOST_TEST(peer.commit->parts.their == std::ldexp(1.0F, own - believed));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_link_with_a_light_end_carries_less) {
   for (const auto& [own, their, part] : {std::tuple(0, 0, 1.0),
                                          {0, -1, 1.0},

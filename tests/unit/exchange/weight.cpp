@@ -63,6 +63,37 @@ BOOST_AUTO_TEST_CASE(a_peer_without_weight_follows_and_moves_nobody) {
   BOOST_TEST(neither.their == 0.0F);
 }
 
+BOOST_AUTO_TEST_CASE(the_heavier_end_weighs_what_the_lighter_one_believes_or_as_much_as_that_one) {
+  const auto heavy = [](std::int8_t weight, std::int8_t light, std::int8_t believed) {
+    return int{believed_weight({.weight = weight}, {.weight = light, .believed = believed})};
+  };
+  BOOST_TEST(heavy(9, 3, 5) == 5);
+  BOOST_TEST(heavy(9, 3, -20) == 3);
+  BOOST_TEST(heavy(4, 3, 5) == 4);
+  BOOST_TEST(heavy(2, 3, -20) == 2);
+  BOOST_TEST(heavy(9, kNoWeight, wire::kWeightMax) == 9);
+  BOOST_TEST(heavy(kNoWeight, 3, 5) == int{kNoWeight});
+}
+
+BOOST_AUTO_TEST_CASE(a_neighbour_may_weigh_what_the_samples_say_that_it_is_vouched_for) {
+  VouchedRate rate;
+  base::Time now{};
+  rate.add(1000, now);
+  BOOST_TEST(!rate.weight_max());
+  rate.add(1050, now += 500ms);  // 100 a second
+  BOOST_TEST(int{rate.weight_max().value()} == 7);
+  rate.add(9000, now += 400ms);  // too early to tell
+  BOOST_TEST(int{rate.weight_max().value()} == 7);
+  rate.add(1450, now += 600ms);  // 400 a second
+  BOOST_TEST(int{rate.weight_max().value()} == 9);
+  rate.add(1450, now += VouchedRate::kSpanMax);
+  BOOST_TEST(rate.weight_max().value() < 0);
+  // Of what it said itself, others vouch for less.
+  rate.add(1200, now += VouchedRate::kSpanMax);
+  rate.add(1200 + 4 * 64, now += VouchedRate::kSpanMax);
+  BOOST_TEST(int{rate.weight_max().value()} == 6);
+}
+
 BOOST_AUTO_TEST_CASE(weights_that_are_far_apart_count_as_if_they_were_not) {
   BOOST_TEST((end_parts(0, 50) == end_parts(0, kWeightApartMax)));
   BOOST_TEST((end_parts(50, 0) == end_parts(kWeightApartMax, 0)));
