@@ -14,6 +14,13 @@ constexpr double kGrowth = 2;
 constexpr double kMovedMultiple = 4;  // of what is trained between two exchanges
 constexpr double kWideMultiple = 4;   // both, where nobody says what is usual
 constexpr double kWideMovedMultiple = 8;
+constexpr double kToldMultiple = 4;    // of what this end moved, for one of equal weight
+constexpr double kMeetsMultiple = 16;  // of the radius of one that meets again
+// The cosines at which a neighbour begins to move against this end, and moves it no more. Of honest
+// ones, 19 of 20 are above -0.12 (16 peers, MLP); one whose replica never changes has -0.3 to -0.7.
+constexpr double kAgainst = -0.15;
+constexpr double kOpposed = -0.3;
+constexpr double kOpposedPart = 0.05;  // of the radius: honest ones that were apart meet again
 constexpr double kRounding = 0x1p-50;  // of a sum, by its terms: more than double's own
 constexpr double kVague = 1e-4;        // relative error of a square that is not good enough
 
@@ -30,6 +37,10 @@ double clip_multiple(Trust trust) noexcept {
       break;
   }
   return 0.0;
+}
+
+double part_by_heading(double cosine) noexcept {
+  return std::clamp((cosine - kOpposed) / (kAgainst - kOpposed), kOpposedPart, 1.0);
 }
 
 }  // namespace
@@ -114,28 +125,36 @@ Reach grown(const Reach& before, const Reach& now) {
           .told = grow(before.told, now.told)};
 }
 
-float clip_radius(std::vector<Reach> all, const Reach& own, Trust trust, double far) {
-  const bool are_few = all.size() < kClipLinksMin;
+double told_most(double moved, const delta::EndParts& parts) {
+  constexpr double kLeast = 0x1p-10;  // of the other end's part, where it is heavier
+  return kToldMultiple * moved * double{parts.own} / std::max(double{parts.their}, kLeast);
+}
+
+float clip_radius(std::vector<Reach> all, bool are_few, const Clipped& own, double far) {
   const std::size_t which = are_few ? all.size() - 1 : (all.size() - 1) / 2;
   const auto usual = [&](double Reach::*of) {
     const auto at = all.begin() + static_cast<std::ptrdiff_t>(which);
     std::ranges::nth_element(all, at, {}, of);
     return (*at).*of;
   };
-  const double pulled = std::max(usual(&Reach::pulled), own.moved);
-  const double moved = std::max(usual(&Reach::told), own.moved);
-  const bool is_wide = are_few || far >= 1.0;
-  const double multiple = clip_multiple(trust);
+  const double pulled = std::max(usual(&Reach::pulled), own.reach.moved);
+  const double moved = std::max(usual(&Reach::told), own.reach.moved);
+  const bool are_alike = far < 1.0;
+  const bool is_wide = are_few || !are_alike;
+  const double multiple = clip_multiple(own.trust);
   const double wide =
-      is_wide && trust != Trust::none ? std::max(multiple, kWideMultiple) : multiple;
+      is_wide && own.trust != Trust::none ? std::max(multiple, kWideMultiple) : multiple;
   // Where nobody moves, as after the last step, replicas may still be apart.
   const double most =
       moved > 0 ? (is_wide ? kWideMovedMultiple : kMovedMultiple) * moved : kRadiusMax;
   double radius = std::min({wide * pulled, most, kRadiusMax});
   // Where a neighbour does well, or few could say what is usual, a far one pulls by the whole
   // radius: honest ones that have been apart would not meet again.
-  const bool meets = far < 1.0 && (are_few || trust == Trust::vouched);
-  if (meets && own.pulled > radius) radius = std::sqrt(radius * own.pulled);
+  const bool meets = are_alike && (are_few || own.trust == Trust::vouched);
+  if (meets && own.reach.pulled > radius) {
+    radius = std::min(std::sqrt(radius * own.reach.pulled), kMeetsMultiple * radius);
+  }
+  if (are_alike) radius *= part_by_heading(own.cosine);
   return base::widen(base::narrow_to_even(static_cast<float>(radius)));
 }
 

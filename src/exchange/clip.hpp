@@ -101,12 +101,25 @@ struct Pulling {
 /// other end does counts at most twice as much from one to the next.
 [[nodiscard]] Reach grown(const Reach& before, const Reach& now);
 
-/// By how much an exchange of the link with `own` may move this end, where `all` are those of its
-/// open links, this one among them: a multiple of the lower median of what they pulled by, or of
-/// what this end moved by itself, if that is more; of few links, of the largest. Of few links, and
-/// where samples differ, nobody says what is usual, and the multiple is larger. It does not grow
-/// without bound where links pull each other on: in the end, what peers move by is what they train.
-/// `far`: of clip(). As a bfloat16, as it is sent.
-[[nodiscard]] float clip_radius(std::vector<Reach> all, const Reach& own, Trust trust, double far);
+/// The most that counts of what the other end told in an exchange in which this one moved by
+/// `moved`, not 0: a multiple of it, times how much heavier the other end is.
+[[nodiscard]] double told_most(double moved, const delta::EndParts& parts);
+
+/// A link for which a radius is sought.
+struct Clipped {
+  Reach reach{};
+  Trust trust = Trust::unknown;
+  double cosine = 0;  ///< as of Headings
+};
+
+/// By how much an exchange of the link `own` may move this end, where `all` are what its open links
+/// are like that move it, this one among them: a multiple of the lower median of what they pulled
+/// by, or of what this end moved by itself, if that is more; of few links, of the largest. Of few
+/// links, and where samples differ, nobody says what is usual, and the multiple is larger. It does
+/// not grow without bound where links pull each other on: in the end, what peers move by is what
+/// they train. Where samples are alike, a neighbour that moves against this end moves it less.
+/// `are_few`: fewer than kClipLinksMin are open. `far`: of clip(). As a bfloat16, as it is sent.
+[[nodiscard]] float clip_radius(std::vector<Reach> all, bool are_few, const Clipped& own,
+                                double far);
 
 }  // namespace starling::exchange

@@ -247,12 +247,15 @@ base::Status Replica::stage_step(Link& link, const CommitJob& job) {
   link.staged_reach = link.reach;
   link.staged_now = {};
   if (job.goes_on) {
-    const Reach now{.pulled = double{job.parts.own} * distance / link.lag,
-                    .moved = exchange::norm_of(touched_[0].delta.values) / link.lag,
-                    .told = exchange::norm_of(touched_[1].delta.values) / link.lag};
+    Reach now{.pulled = double{job.parts.own} * distance / link.lag,
+              .moved = exchange::norm_of(touched_[0].delta.values) / link.lag,
+              .told = exchange::norm_of(touched_[1].delta.values) / link.lag};
+    link.staged_now = now;
+    if (now.moved > 0 && job.parts.own > 0) link.told_most = told_most(now.moved, job.parts);
+    now.told = std::min(now.told, link.told_most);
+    if (averaging_.clips) link.headings.add(touched_[0].delta, touched_[1].delta);
     const Reach opened{.pulled = double{job.parts.own} * link.apart.distance() / link.lag};
     link.staged_reach = grown(link.reach.value_or(opened), now);
-    link.staged_now = now;
   }
   return {};
 }
@@ -526,8 +529,12 @@ bool Replica::staging() const noexcept {
   return std::ranges::any_of(links_, [](const auto& entry) { return entry.second.staged; });
 }
 
-Replica make_replica(std::span<const float> initial, const Config& config, BufferSpec buffers) {
-  Averaging averaging{.mode = config.mode, .clips = clips(config), .mirror = config.mirror};
+Replica make_replica(std::span<const float> initial, const Config& config, BufferSpec buffers,
+                     bool samples_are_alike) {
+  Averaging averaging{.mode = config.mode,
+                      .clips = clips(config),
+                      .far = far_pull(samples_are_alike),
+                      .mirror = config.mirror};
   float lambda = static_cast<float>(config.lambda);
   if (config.mode == Mode::choco) {
     averaging.gamma = static_cast<float>(config.gamma);

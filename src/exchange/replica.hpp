@@ -50,6 +50,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -67,6 +68,7 @@
 #include "exchange/buffers.hpp"
 #include "exchange/clip.hpp"
 #include "exchange/config.hpp"
+#include "exchange/headings.hpp"
 #include "exchange/jobs.hpp"
 
 namespace starling::exchange {
@@ -149,9 +151,6 @@ class Replica {
   [[nodiscard]] std::optional<float> radius(const base::PeerId& peer, double lag,
                                             bool tried = false);
   void set_trust(const base::PeerId& peer, Trust trust);
-  /// Whether all peers train on samples of the same kind, as all of them know; at first: no. Before
-  /// any link is opened.
-  void expect_alike(bool samples) noexcept { averaging_.far = far_pull(samples); }
   /// How many times as bad `there` is as `here`, with these buffers; empty: its own.
   using Judge = std::function<double(std::span<const float> here, std::span<const float> there,
                                      std::span<const float> buffers)>;
@@ -232,6 +231,8 @@ class Replica {
     std::uint64_t looks = 0;             // calls so far: moves the places that distances look at
     Apart apart{};                       // of the mirrors
     double lag = 1.0;                    // of the last own delta
+    Headings headings{};                 // of exchanges that averaged
+    double told_most = std::numeric_limits<double>::infinity();  // as of told_most(), lately
     Trust trust = Trust::unknown;
     double vouched_pull = 0;       // Reach::pulled when it was vouched for
     std::optional<Reach> reach{};  // of the last exchange that averaged, by its lag
@@ -297,7 +298,8 @@ class Replica {
   std::size_t parts_to_clear_ = 0;   // links whose parts of r the next of them clears
   std::size_t largest_written_ = 0;  // elements of the largest own delta so far
   std::optional<double> learned_;
-  double untold_ = 0;  ///< |x - mine|, the largest that untold() has seen
+  double settled_worse_ = 1;  ///< than when it began to settle, as far as its exchanges were tried
+  double untold_ = 0;         ///< |x - mine|, the largest that untold() has seen
   Averaging averaging_;
   Buffers buffers_;
   std::map<base::PeerId, Link> links_;
@@ -305,8 +307,9 @@ class Replica {
   Touched touched_[2];
 };
 
-/// The replica of a run that exchanges as `config` says.
+/// The replica of a run that exchanges as `config` says. `samples_are_alike`: all peers train on
+/// samples of the same kind, as all of them know.
 [[nodiscard]] Replica make_replica(std::span<const float> initial, const Config& config,
-                                   BufferSpec buffers);
+                                   BufferSpec buffers, bool samples_are_alike = false);
 
 }  // namespace starling::exchange

@@ -50,15 +50,17 @@ std::optional<float> Replica::radius(const PeerId& peer, double lag, bool tried)
   const Reach first{.pulled = written, .moved = written, .told = written};
   std::vector<Reach> all;
   for (const auto& [other, its] : links_) {
-    if (its.open) all.push_back(its.reach.value_or(link.reach.value_or(first)));
+    if (!its.open || (its.trust == Trust::none && other != peer)) continue;
+    all.push_back(its.reach.value_or(link.reach.value_or(first)));
   }
   for (Reach& reach : all) {
     reach.pulled *= lag;
     reach.told *= lag;
   }
-  Reach own = link.reach.value_or(first);
-  own.moved *= lag;
-  return clip_radius(std::move(all), own, trust, averaging_.far);
+  Clipped own{
+      .reach = link.reach.value_or(first), .trust = trust, .cosine = link.headings.cosine()};
+  own.reach.moved *= lag;
+  return clip_radius(std::move(all), open_links() < kClipLinksMin, own, averaging_.far);
 }
 
 double Replica::norm_of(const delta::Delta& delta) {
@@ -150,9 +152,19 @@ bool Replica::refuse_if_bad(const PeerId& peer) {
   const auto worse_than = [&](std::span<const float> here) {
     return judge_(here, there, link.their_buffers);
   };
-  const bool is_bad = judge_ ? worse_than(x) > kWorseMost && worse_than(initial_) > kUnlearned
-                             : std::sqrt(square_between(x, there)) > kSettleReach * untold_;
-  if (!is_bad) return false;
+  if (judge_) {
+    // Many exchanges that each do a little harm do much together.
+    const double worse = worse_than(x);
+    const double moves = averages ? double{link.w * link.parts.own} : 1.0;
+    const double so_far = settled_worse_ * std::pow(worse, moves);
+    const bool is_bad = std::max(worse, so_far) > kWorseMost;
+    if (!is_bad || worse_than(initial_) <= kUnlearned) {
+      settled_worse_ = std::max(so_far, 1.0);
+      return false;
+    }
+  } else if (std::sqrt(square_between(x, there)) <= kSettleReach * untold_) {
+    return false;
+  }
   link.staged = false;
   link.own_buffers.clear();
   link.their_buffers.clear();

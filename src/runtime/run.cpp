@@ -191,8 +191,8 @@ base::Status Run::open_node() {
 }
 
 base::Result<exchange::Replica> Run::make_replica() {
-  exchange::Replica replica =
-      exchange::make_replica(task_.parameters, run_file_.exchange, task_.buffers);
+  exchange::Replica replica = exchange::make_replica(
+      task_.parameters, run_file_.exchange, task_.buffers, peer::samples_are_alike(run_file_));
   if (!checkpoint_) return replica;
   const train::TensorFile model = std::exchange(checkpoint_->model, {});
   auto read = train::read_tensors(model, task_.tensors, replica.trained());

@@ -149,9 +149,10 @@ std::unique_ptr<TimedWorker> Processes::make_worker(Node& node, const peer::Resu
     node.conduct->arrange(exchange);
   }
   auto worker = std::make_unique<TimedWorker>(
-      std::move(learner), exchange::make_replica(task.initial, exchange, task.buffers), node.folder,
-      resume.step, resume.samples, base::from_seconds(step_ms / 1000), task.run_file.train.batch,
-      node.conduct.get());
+      std::move(learner),
+      exchange::make_replica(task.initial, exchange, task.buffers, task.samples_are_alike()),
+      node.folder, resume.step, resume.samples, base::from_seconds(step_ms / 1000),
+      task.run_file.train.batch, node.conduct.get());
   if (worker->replica().averaging().clips) {
     worker->begin_audits(task.samples_are_alike());
   }

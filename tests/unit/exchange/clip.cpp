@@ -28,8 +28,10 @@ std::vector<float> values_of(const Replica& replica, const base::PeerId& other, 
   return {values.begin(), values.end()};
 }
 
-float radius_of(std::vector<Reach> all, const Reach& own, Trust trust = Trust::unknown) {
-  return clip_radius(std::move(all), own, trust, far_pull(true));
+float radius_of(std::vector<Reach> all, const Reach& own, Trust trust = Trust::unknown,
+                double cosine = 0) {
+  const bool are_few = all.size() < kClipLinksMin;
+  return clip_radius(std::move(all), are_few, {own, trust, cosine}, far_pull(true));
 }
 
 double clip_alike(double distance, const delta::EndParts& parts, float own_radius,
@@ -116,10 +118,39 @@ BOOST_AUTO_TEST_CASE(a_far_one_that_does_well_pulls_by_the_whole_radius) {
   BOOST_TEST(pull(48.0) == 3.0, boost::test_tools::tolerance(1e-2));
 }
 
+BOOST_AUTO_TEST_CASE(one_of_few_that_is_absurdly_far_meets_by_no_more_than_sixteen_radii) {
+  const Reach own{.pulled = 1e19, .moved = 1.0, .told = 1.0};
+  const float radius = radius_of({own, own}, own);
+  BOOST_TEST(radius == 128.0F);
+  BOOST_TEST(1e19 * clip_alike(1e19, kEqual, radius, kNoRadius) < 8.0);
+}
+
+BOOST_AUTO_TEST_CASE(who_moves_against_this_end_moves_it_less) {
+  const auto radius = [](double cosine, Trust trust = Trust::unknown) {
+    return radius_of(pulls({2.0, 2.0, 2.0}), {.moved = 1.0}, trust, cosine);
+  };
+  const auto about = boost::test_tools::tolerance(0.01F);
+  BOOST_TEST(radius(0.5) == 2.0F);
+  BOOST_TEST(radius(-0.15) == 2.0F);
+  BOOST_TEST(radius(-0.225) == 1.0F, about);
+  BOOST_TEST(radius(-0.3) == 0.1F, about);
+  BOOST_TEST(radius(-1.0) == 0.1F, about);
+  BOOST_TEST(radius(-1.0, Trust::vouched) == 0.15F, about);
+  const Clipped other{.reach = {.moved = 1.0}, .trust = Trust::unknown, .cosine = -1.0};
+  BOOST_TEST(clip_radius(pulls({2.0, 2.0, 2.0}), false, other, far_pull(false)) == 8.0F);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_neighbour_tells_counts_by_how_far_this_end_moves_and_their_weights) {
+  BOOST_TEST(told_most(0.5, kEqual) == 2.0);
+  BOOST_TEST(told_most(0.5, end_parts(0, 3)) == 16.0);
+  BOOST_TEST(told_most(0.5, end_parts(3, 0)) == 0.25);
+  BOOST_TEST(told_most(0.5, end_parts(wire::kNoWeight, 0)) == 2048.0);
+}
+
 BOOST_AUTO_TEST_CASE(where_samples_differ_the_radius_is_wider_and_a_far_one_pulls_by_all_of_it) {
   const auto pull = [](double distance, Trust trust) {
     const Reach own{.pulled = distance, .moved = 1.0};
-    const float radius = clip_radius(pulls({2.0, 2.0, 2.0}), own, trust, far_pull(false));
+    const float radius = clip_radius(pulls({2.0, 2.0, 2.0}), false, {own, trust}, far_pull(false));
     return distance * exchange::clip(distance, kEqual, radius, kNoRadius, far_pull(false));
   };
   for (const double distance : {12.0, 48.0}) {
@@ -193,12 +224,12 @@ BOOST_AUTO_TEST_CASE(what_vouched_for_a_neighbour_lapses_when_it_pulls_much_hard
   Rng rng(kSeed);
   constexpr std::size_t kN = 1000;
   const auto initial = noises(kN, rng);
-  Replica own(initial, 0.5F);
-  own.expect_alike(true);
+  const Averaging alike{.far = far_pull(true)};
+  Replica own(initial, 0.5F, {}, alike);
   std::deque<Replica> others;
   const auto id = [](std::size_t other) { return peer(static_cast<std::uint8_t>(other + 2)); };
   for (std::size_t i = 0; i < kClipLinksMin; ++i) {
-    others.emplace_back(initial, 0.5F);
+    others.emplace_back(initial, 0.5F, BufferSpec{}, alike);
     BOOST_REQUIRE(own.open_fresh(id(i)));
     BOOST_REQUIRE(others[i].open_fresh(peer(1)));
   }
@@ -223,6 +254,68 @@ BOOST_AUTO_TEST_CASE(what_vouched_for_a_neighbour_lapses_when_it_pulls_much_hard
     BOOST_TEST(lapsed == radius_with(Trust::unknown));
     BOOST_TEST(lapsed < radius_with(Trust::vouched));
   }
+}
+
+BOOST_AUTO_TEST_CASE(neighbours_that_move_it_no_more_do_not_say_what_is_usual) {
+  constexpr std::uint64_t kSeed = 303;
+  Rng rng(kSeed);
+  const auto initial = noises(1000, rng);
+  const Averaging alike{.far = far_pull(true)};
+  Replica own(initial, 0.5F, {}, alike);
+  std::deque<Replica> others;
+  const auto id = [](std::size_t other) { return peer(static_cast<std::uint8_t>(other + 2)); };
+  for (std::size_t i = 0; i < 4; ++i) {
+    others.emplace_back(initial, 0.5F, BufferSpec{}, alike);
+    BOOST_REQUIRE(own.open_fresh(id(i)));
+    BOOST_REQUIRE(others[i].open_fresh(peer(1)));
+  }
+  for (int t = 0; t < 10; ++t) {
+    train(own, rng, 0.01F);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      train(others[i], rng, i < 2 ? 0.01F : 1.0F);
+      meet(own, peer(1), others[i], id(i), 0.2F, {.density = 0.1});
+    }
+  }
+  own.set_trust(id(2), Trust::none);
+  const float with_one = *own.radius(id(0), 1.0);
+  own.set_trust(id(1), Trust::none);
+  own.set_trust(id(2), Trust::unknown);
+  const float with_two = *own.radius(id(0), 1.0);
+  BOOST_TEST_CONTEXT("seed " << kSeed) { BOOST_TEST(with_two > with_one); }
+}
+
+// Each exchange would make this end so many times worse, and moves it by so much of the way.
+int refused_at(double worse, bool takes, float w) {
+  Rng rng(304);
+  const auto initial = noises(100, rng);
+  Replica own(initial, 0.5F);
+  Replica other(initial, 0.5F);
+  BOOST_REQUIRE(own.open_fresh(peer(2)));
+  BOOST_REQUIRE(other.open_fresh(peer(1)));
+  own.set_judge([worse](std::span<const float>, std::span<const float>, std::span<const float>) {
+    return worse;
+  });
+  for (int t = 1; t <= 20; ++t) {
+    train(other, rng, 0.1F);
+    Bytes mine;
+    Bytes theirs;
+    encode(own, peer(2), {.density = 1.0}, mine);
+    encode(other, peer(1), {.density = 1.0}, theirs);
+    BOOST_REQUIRE(own.stage(
+        {.peer = peer(2), .own = mine, .their = theirs, .w = w, .judged = true, .takes = takes}));
+    if (own.refuse_if_bad(peer(2))) return t;
+    own.apply_staged();
+    commit(other, {.peer = peer(1), .own = theirs, .their = mine, .w = w});
+  }
+  return 0;
+}
+
+BOOST_AUTO_TEST_CASE(in_settling_small_harm_adds_up) {
+  BOOST_TEST(refused_at(1.6, true, 1.0F) == 1);
+  BOOST_TEST(refused_at(1.2, true, 1.0F) == 3);  // 1.2 to the third is above 1.5
+  BOOST_TEST(refused_at(1.2, false, 0.25F) == 9);
+  BOOST_TEST(refused_at(0.9, true, 1.0F) == 0);
+  BOOST_TEST(refused_at(1.0, true, 1.0F) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_distance_is_measured_anew_after_it_was_much_larger) {
