@@ -16,8 +16,9 @@ constexpr double kWideMultiple = 4;   // both, where nobody says what is usual
 constexpr double kWideMovedMultiple = 8;
 constexpr double kToldMultiple = 4;    // of what this end moved, for one of equal weight
 constexpr double kMeetsMultiple = 16;  // of the radius of one that meets again
-// The cosines at which a neighbour begins to move against this end, and moves it no more. Of honest
-// ones, 19 of 20 are above -0.12 (16 peers, MLP); one whose replica never changes has -0.3 to -0.7.
+// The cosines from which on a neighbour moves against this end, and from which on it pulls least.
+// Of honest ones, 19 of 20 are above -0.12 (16 peers, MLP); a replica that never changes has -0.3
+// to -0.7.
 constexpr double kAgainst = -0.15;
 constexpr double kOpposed = -0.3;
 constexpr double kOpposedPart = 0.05;  // of the radius: honest ones that were apart meet again

@@ -151,6 +151,7 @@ DeltaBudget Exchanging::budget(const Link& link) const {
 // A peer that counts nothing is moved by whoever counts something.
 std::int8_t Exchanging::believed(const Link& link) const {
   if (weight() == wire::kNoWeight) return wire::kWeightMax;
+  if (!options_.weighs_by_speed) return weight();
   return std::max(link.vouched.weight_max().value_or(wire::kWeightMax), weight());
 }
 

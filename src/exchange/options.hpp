@@ -14,6 +14,7 @@ struct Options {
   std::size_t elements = 0;          ///< elements of the replica
   std::size_t buffers = 0;           ///< values of its buffers
   std::uint64_t samples_target = 1;  ///< samples of the whole run
+  bool weighs_by_speed = true;  ///< weights are samples a second; else all peers weigh the same
   // The state that the peer starts from.
   bool has_state = false;  ///< it has a checkpoint; else the initial parameters
   base::StepNumber step{};

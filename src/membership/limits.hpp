@@ -144,8 +144,9 @@ inline constexpr base::Duration kVouchSlack = 2s;
 inline constexpr double kTimesUsual = 8;
 inline constexpr double kTimesMost = 4096;
 inline constexpr int kExchangesWatched = 16;  ///< that say how much more it moves
-/// Squares of what equal peers move, at most this many times apart.
-inline constexpr double kMovesAlike = 2;
+/// Squares of what equal peers move, at most this many times apart: one that holds nothing back
+/// from its training tells two to three times as much as others.
+inline constexpr double kMovesAlike = 6;
 /// A peer with nobody to compare others with takes their word after so long; and until then, it
 /// counts what nobody can have vouched for yet, up to so many times what it has trained itself.
 inline constexpr base::Duration kVouchPatience = 10s;

@@ -21,6 +21,7 @@ exchange::Options options_of(const Config& config, const Resume& resume) {
       .elements = config.parameter_count,
       .buffers = config.buffer_count,
       .samples_target = config.target_samples,
+      .weighs_by_speed = config.weighs_by_speed,
       .has_state = resume.step.value > 0,
       .step = resume.step,
       .weight = config.weighs_by_speed && resume.step.value > 0 ? resume.weight : std::int8_t{0},

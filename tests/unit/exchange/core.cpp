@@ -115,6 +115,24 @@ BOOST_AUTO_TEST_CASE(a_neighbour_that_exaggerates_weighs_what_it_is_vouched_for)
   }
 }
 
+BOOST_AUTO_TEST_CASE(where_all_weigh_the_same_nobody_is_believed_to_weigh_more) {
+  Options options = plain_options();
+  options.weighs_by_speed = false;
+  Transcript peer(options);
+  peer.open_fresh('a');
+  peer.encoded();
+  peer.on(Received{peer_named('a'),
+                   wire::Delta{.exchange = {1}, .weight = 9, .payload = base::Bytes(4)}});
+  peer.committed();
+  peer.step(2);
+  peer.encoded();
+  BOOST_TEST(int{peer.sent->believed} == 0);
+  peer.on(Received{peer_named('a'),
+                   wire::Delta{.exchange = {2}, .weight = 9, .payload = base::Bytes(4)}});
+  BOOST_TEST(peer.commit->parts.own == 1.0F);
+  BOOST_TEST(peer.commit->parts.their == 1.0F);
+}
+
 BOOST_AUTO_TEST_CASE(a_link_with_a_light_end_carries_less) {
   for (const auto& [own, their, part] : {std::tuple(0, 0, 1.0),
                                          {0, -1, 1.0},
