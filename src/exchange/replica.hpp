@@ -237,6 +237,7 @@ class Replica {
     double vouched_pull = 0;       // Reach::pulled when it was vouched for
     std::optional<Reach> reach{};  // of the last exchange that averaged, by its lag
     std::uint64_t exchanges = 0;   // committed
+    double settled_worse = 1;      // than before, by its exchanges in settling
     // The staged exchange:
     std::uint32_t draw = 0;              // seed of its rounding
     float staged_bound = 0.0F;           // `bound` after it
@@ -298,8 +299,7 @@ class Replica {
   std::size_t parts_to_clear_ = 0;   // links whose parts of r the next of them clears
   std::size_t largest_written_ = 0;  // elements of the largest own delta so far
   std::optional<double> learned_;
-  double settled_worse_ = 1;  ///< than when it began to settle, as far as its exchanges were tried
-  double untold_ = 0;         ///< |x - mine|, the largest that untold() has seen
+  double untold_ = 0;  ///< |x - mine|, the largest that untold() has seen
   Averaging averaging_;
   Buffers buffers_;
   std::map<base::PeerId, Link> links_;

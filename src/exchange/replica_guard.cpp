@@ -153,13 +153,13 @@ bool Replica::refuse_if_bad(const PeerId& peer) {
     return judge_(here, there, link.their_buffers);
   };
   if (judge_) {
-    // Many exchanges that each do a little harm do much together.
+    // Many exchanges that each do a little harm do much together. Each link answers for its own.
     const double worse = worse_than(x);
     const double moves = averages ? double{link.w * link.parts.own} : 1.0;
-    const double so_far = settled_worse_ * std::pow(worse, moves);
+    const double so_far = link.settled_worse * std::pow(worse, moves);
     const bool is_bad = std::max(worse, so_far) > kWorseMost;
     if (!is_bad || worse_than(initial_) <= kUnlearned) {
-      settled_worse_ = std::max(so_far, 1.0);
+      link.settled_worse = std::max(so_far, 1.0);
       return false;
     }
   } else if (std::sqrt(square_between(x, there)) <= kSettleReach * untold_) {
