@@ -33,7 +33,8 @@ base::Bytes pcp_answer(const base::Bytes& request, int result, std::uint32_t lif
   bytes.resize(24);
   bytes.insert(bytes.end(), request.begin() + 24, request.begin() + 42);
   put(bytes, port, 2);
-  for (const auto byte : base::Ip::parse(outer)->mapped()) put(bytes, byte, 1);
+  const base::Ip address = base::Ip::parse(outer).value();
+  for (const auto byte : address.mapped()) put(bytes, byte, 1);
   return bytes;
 }
 
@@ -41,7 +42,8 @@ base::Bytes nat_pmp_address(const char* outer) {
   base::Bytes bytes;
   put(bytes, 0x00800000, 4);
   put(bytes, 16, 4);
-  for (const auto byte : base::Ip::parse(outer)->bytes()) put(bytes, byte, 1);
+  const base::Ip address = base::Ip::parse(outer).value();
+  for (const auto byte : address.bytes()) put(bytes, byte, 1);
   return bytes;
 }
 

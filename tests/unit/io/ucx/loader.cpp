@@ -32,7 +32,8 @@ std::vector<std::array<unsigned char, 16>> code_of_libc() {
   for (const char* const name : {"mmap", "munmap", "mremap", "brk", "sbrk", "madvise", "shmat"}) {
     const void* const at = dlsym(libc, name);
     BOOST_REQUIRE(at != nullptr);
-    std::memcpy(all.emplace_back().data(), at, all.back().size());
+    auto& code = all.emplace_back();
+    std::memcpy(code.data(), at, code.size());
   }
   return all;
 }
