@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """The last release beside this build: its peers are turned away in one line, its checkpoints load.
 
-Builds the program of that release once, into .cache/last-release. STARLING_BUILD names the build
-folder (default: build). The last line is "N passed, N failed, N skipped".
+Builds the program of that release once, into .cache/last-release; `tools/setup check` installs what
+it needs. STARLING_BUILD names the build folder (default: build). The last line is "N passed,
+N failed, N skipped".
 """
 import contextlib
 import json
