@@ -50,7 +50,7 @@ std::optional<float> Replica::radius(const PeerId& peer, double lag, bool tried)
   const Reach first{.pulled = written, .moved = written, .told = written};
   std::vector<Reach> all;
   for (const auto& [other, its] : links_) {
-    if (!its.open || (its.trust == Trust::none && other != peer)) continue;
+    if (other != peer && (!its.open || its.trust == Trust::none)) continue;
     all.push_back(its.reach.value_or(link.reach.value_or(first)));
   }
   for (Reach& reach : all) {
