@@ -10,7 +10,7 @@ inline constexpr float kFaded = 0x1p-100F;
 /// would become subnormal, and stay so forever by rounding to the nearest. An x86 processor takes
 /// ten times as long with subnormal numbers. NaN stays NaN.
 [[nodiscard]] constexpr float unless_faded(float value) noexcept {
-  return (value < kFaded) & (value > -kFaded) ? 0.0F : value;
+  return ((value < kFaded) & (value > -kFaded)) ? 0.0F : value;
 }
 
 }  // namespace starling::base
