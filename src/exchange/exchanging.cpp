@@ -107,9 +107,10 @@ void Exchanging::receive(Links::iterator at, wire::Delta delta, Time now, Outbox
 }
 
 // The faster end sets the pace, as far as this one has the time: if the own delta was asked for, it
-// waits for a step.
+// waits for a step. An end that is nearly as fast soon makes the steps that are left.
 void Exchanging::answer_if_awaited(Session& session, Time now) {
-  if (settling_.has_begun() || step_ >= session.due || session.answers) return;
+  if (settling_.has_begun() || session.answers) return;
+  if (session.due.value <= step_.value + pace_.every(links_.open_count()) / 2) return;
   if (!is_awaited(session) || !pace_.take_answer(now)) return;
   session.answers = true;
   session.encode_job = 0;
