@@ -10,7 +10,7 @@ using namespace starling::peer;
 BOOST_AUTO_TEST_SUITE(buffers)
 
 BOOST_AUTO_TEST_CASE(means_may_be_anything_finite_and_variances_not_below_zero) {
-  const testing::Problem problem(1, true);
+  const peer::testing::Problem problem(1, true);
   const compute::Graph& graph = problem.model.graph;
   BOOST_REQUIRE(graph.buffers.size() == 2U);
   const exchange::BufferSpec spec = buffer_spec(graph, problem.model.initial_buffers());

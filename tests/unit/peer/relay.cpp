@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_member_gives_a_relay_its_run_file_once_a_link) {
   world.add_relay({}, {World::address_of(0)});
   BOOST_REQUIRE(world.run_until(20s, [&] { return !world.status(0).links.empty(); }));
   BOOST_TEST(!world.run_until(1s, [&] { return !world.peer(0).warnings.empty(); }));
-  const base::LinkId link = world.peer(0).links.begin()->first;
+  const base::LinkId link = world.any_link(0);
   world.give(0, Received{link, wire::RunFileRequest{}});
   BOOST_REQUIRE(world.peer(0).warnings.size() == 1U);
   BOOST_TEST(world.peer(0).warnings[0].find("asked for a run file") != std::string::npos);

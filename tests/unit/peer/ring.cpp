@@ -342,8 +342,7 @@ BOOST_AUTO_TEST_CASE(a_ring_goes_on_over_new_links_when_its_links_break) {
           const std::size_t one = rng.below(4);
           const auto far = [&] { return world.status(one).steps >= steps; };
           BOOST_REQUIRE(world.run_until(kRunsOut, far));
-          const auto links = world.peer(one).links;
-          for (const auto& [link, connection] : links) {
+          for (const auto& [link, place] : world.network().links(one)) {
             if (rng.below(2) == 0) world.reset(one, link);
           }
         }
@@ -374,8 +373,7 @@ BOOST_AUTO_TEST_CASE(who_is_done_with_a_ring_stays_until_its_successor_has_all) 
         (void)world.run_until(moment * std::chrono::microseconds(500), never);
         for (int again = 0; again < 10; ++again) {
           for (const std::size_t one : {0, 1, 2}) {
-            const auto links = world.peer(one).links;
-            for (const auto& [link, connection] : links) world.reset(one, link);
+            for (const auto& [link, place] : world.network().links(one)) world.reset(one, link);
           }
           (void)world.run_until(std::chrono::milliseconds(2), never);
         }

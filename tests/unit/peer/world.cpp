@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include <boost/test/unit_test.hpp>
@@ -18,6 +19,7 @@ namespace {
 constexpr std::uint32_t kPixels = 16;
 constexpr std::uint32_t kClasses = 4;
 constexpr std::uint32_t kTrainingSamples = 512;
+constexpr std::size_t kStranger = std::numeric_limits<std::size_t>::max();
 constexpr base::Duration kDialTime = std::chrono::milliseconds(1);
 
 std::unique_ptr<const data::SampleSet> make_set(std::uint32_t count, std::uint64_t seed,
@@ -155,7 +157,7 @@ void World::give(std::size_t index, Event event) {
   Peer& peer = *peers_[index];
   if (!peer.alive) return;
   Outbox out;
-  peer.core->handle(std::move(event), now_, out);
+  peer.core->handle(std::move(event), now(), out);
   act(index, out);
 }
 
@@ -172,23 +174,15 @@ void World::reset(std::size_t index, base::LinkId link) {
 
 base::LinkId World::connect_stranger(std::size_t to, const base::PeerId& id,
                                      const std::string& observed) {
-  const std::size_t c = connections_.size();
-  connections_.emplace_back();
-  connections_[c].ends[1] = {.peer = to, .link = new_link(to, c), .up = true};
-  const base::LinkId link = connections_[c].ends[1].link;
+  const base::LinkId link = network_.end({network_.connect(kStranger, to), 1}).link;
   give(to, LinkUp{link, id, false, "stranger:1", observed});
   return link;
 }
 
-void World::later(base::Duration delay, std::function<void()> run) {
-  tasks_.push({now_ + delay, order_++, std::move(run)});
-}
-
 // The next event or deadline; false: there is none.
 bool World::step() {
-  std::optional<base::Time> next;
+  std::optional<base::Time> next = network_.next();
   std::optional<std::size_t> due;
-  if (!tasks_.empty()) next = tasks_.top().at;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     if (!peers_[i]->alive) continue;
     const auto deadline = peers_[i]->core->next_deadline();
@@ -197,23 +191,21 @@ bool World::step() {
     due = i;
   }
   if (!next) return false;
-  now_ = std::max(now_, *next);
   if (due) {
     Outbox out;
-    peers_[*due]->core->expire(now_, out);
+    network_.go_to(*next);
+    peers_[*due]->core->expire(now(), out);
     act(*due, out);
   } else {
-    const auto run = tasks_.top().run;
-    tasks_.pop();
-    run();
+    network_.run_next();
   }
   return true;
 }
 
 bool World::run_until(base::Duration limit, const std::function<bool()>& done) {
-  const base::Time end = now_ + limit;
+  const base::Time end = now() + limit;
   while (!done()) {
-    if (now_ >= end || !step()) return false;
+    if (now() >= end || !step()) return false;
   }
   return true;
 }
@@ -237,12 +229,13 @@ void World::act(std::size_t index, Outbox& out) {
       close(index, closed->link, membership::LossReason::closed);
     } else if (auto* run = std::get_if<Run>(&action)) {
       peer.worker->submit(std::move(run->job));
-      if (!std::exchange(peer.working, true)) later(peer.job_time, [this, index] { work(index); });
+      if (!std::exchange(peer.working, true))
+        network_.after(peer.job_time, [this, index] { work(index); });
     } else if (const auto* note = std::get_if<base::LogEntry>(&action)) {
       if (note->severity == base::Severity::warning) peer.warnings.push_back(note->text);
     } else if (const auto* report = std::get_if<Report>(&action)) {
       if (report->evaluated) ++peer.reports;
-      if (!report->evaluated) peer.timed_reports.push_back(now_);
+      if (!report->evaluated) peer.timed_reports.push_back(now());
     } else if (auto* remember = std::get_if<Remember>(&action)) {
       peer.remembered = std::move(remember->addresses);
     } else if (auto* refused = std::get_if<Refused>(&action)) {
@@ -259,7 +252,7 @@ void World::work(std::size_t index) {
   if (!peer.alive || peer.finished) return;
   std::vector<Outcome> outcomes;
   peer.working = peer.worker->work(outcomes);
-  if (peer.working) later(peer.job_time, [this, index] { work(index); });
+  if (peer.working) network_.after(peer.job_time, [this, index] { work(index); });
   for (Outcome& outcome : outcomes) {
     if (tamper) tamper(index, outcome);
     if (const auto* evaluated = std::get_if<Evaluated>(&outcome)) peer.evaluated = *evaluated;
@@ -268,84 +261,59 @@ void World::work(std::size_t index) {
 }
 
 void World::dial(std::size_t index, const std::string& address) {
-  later(kDialTime, [this, index, address] {
+  network_.after(kDialTime, [this, index, address] {
     for (std::size_t to = 0; to < peers_.size(); ++to) {
       if (address_of(to) != address || !peers_[to]->alive || peers_[to]->finished) continue;
-      const std::size_t c = connections_.size();
-      connections_.emplace_back();
-      connections_[c].ends[0].peer = index;
-      connections_[c].ends[1].peer = to;
-      for (const int side : {0, 1}) bring_up(c, side, address);
+      const std::size_t connection = network_.connect(index, to);
+      for (const int side : {0, 1}) bring_up({connection, side}, address);
       return;
     }
     give(index, DialFailed{address, "nobody is there", false});
   });
 }
 
-base::LinkId World::new_link(std::size_t index, std::size_t connection) {
-  const base::LinkId link{++peers_[index]->last_link, 1};
-  peers_[index]->links[link] = connection;
-  return link;
-}
-
-void World::bring_up(std::size_t connection, int side, const std::string& address) {
-  End& end = connections_[connection].ends[side];
-  const std::size_t index = *end.peer;
-  const std::size_t other = *connections_[connection].ends[1 - side].peer;
-  end.link = new_link(index, connection);
-  end.up = true;
-  later(kDialTime, [this, index, link = end.link, side, address, other] {
-    give(index, LinkUp{link, peers_[other]->id, side == 0, side == 0 ? address : "somewhere:1",
-                       address_of(other)});
+void World::bring_up(const Place& place, const std::string& address) {
+  network_.after(kDialTime, [this, place, address] {
+    const auto& end = network_.end(place);
+    const std::size_t other = network_.end(place.across()).peer;
+    const bool dialed = place.side == 0;
+    give(end.peer, LinkUp{end.link, peers_[other]->id, dialed, dialed ? address : "somewhere:1",
+                          address_of(other)});
   });
 }
 
-int World::side_of(std::size_t connection, std::size_t index) const {
-  return connections_[connection].ends[0].peer == index ? 0 : 1;
-}
-
-void World::carry(std::size_t connection, int from_side, std::function<void()> arrive) {
-  End& to = connections_[connection].ends[1 - from_side];
-  // Longer than bringing a link up takes, so that nothing arrives before.
-  const auto delay = std::chrono::microseconds(1100 + rng_.below(2000));
-  to.last_arrival = std::max(to.last_arrival, now_ + delay);
-  tasks_.push({to.last_arrival, order_++, std::move(arrive)});
-}
+// Longer than bringing a link up takes, so that nothing arrives before.
+base::Duration World::draw_delay() { return std::chrono::microseconds(1100 + rng_.below(2000)); }
 
 void World::send(std::size_t index, base::LinkId link, const wire::Message& message) {
-  const auto found = peers_[index]->links.find(link);
-  if (found == peers_[index]->links.end()) return;
-  const std::size_t c = found->second;
-  const int side = side_of(c, index);
-  if (!connections_[c].ends[1 - side].peer) {
+  const auto from = network_.find(index, link);
+  if (!from) return;
+  if (network_.end(from->across()).peer == kStranger) {
     peers_[index]->told_strangers.push_back(through_the_wire(message));
     return;
   }
-  carry(c, side, [this, c, side, received = through_the_wire(message)] {
-    const End& to = connections_[c].ends[1 - side];
-    if (to.up) give(*to.peer, Received{to.link, received});
-  });
+  network_.carry(*from, draw_delay(),
+                 [this, to = from->across(), received = through_the_wire(message)] {
+                   give(network_.end(to).peer, Received{network_.end(to).link, received});
+                 });
 }
 
-void World::take_down(std::size_t connection, int side, membership::LossReason reason) {
-  End& end = connections_[connection].ends[side];
-  if (!std::exchange(end.up, false)) return;
-  peers_[*end.peer]->links.erase(end.link);
-  give(*end.peer, LinkDown{end.link, reason, "the link ended"});
+void World::take_down(const Place& place, membership::LossReason reason) {
+  if (!network_.close(place)) return;
+  const auto& end = network_.end(place);
+  if (end.peer != kStranger) give(end.peer, LinkDown{end.link, reason, "the link ended"});
 }
 
 void World::close(std::size_t index, base::LinkId link, membership::LossReason reason) {
-  const auto found = peers_[index]->links.find(link);
-  if (found == peers_[index]->links.end()) return;
-  const std::size_t c = found->second;
-  const int side = side_of(c, index);
-  later({}, [this, c, side, reason] { take_down(c, side, reason); });
-  carry(c, side, [this, c, side, reason] { take_down(c, 1 - side, reason); });
+  const auto from = network_.find(index, link);
+  if (!from) return;
+  network_.after({}, [this, place = *from, reason] { take_down(place, reason); });
+  network_.carry(*from, draw_delay(),
+                 [this, place = from->across(), reason] { take_down(place, reason); });
 }
 
 void World::close_all(std::size_t index, membership::LossReason reason) {
-  const auto links = peers_[index]->links;
-  for (const auto& [link, connection] : links) close(index, link, reason);
+  for (const auto& [link, place] : network_.links(index)) close(index, link, reason);
 }
 
 std::vector<float> World::replica(std::size_t index) const {

@@ -1,15 +1,12 @@
-// Whole peers in one thread: real cores, workers and a small model; virtual time and an in-memory
+// Whole peers in one thread: real cores, workers and a small model; virtual time, and a
 // network whose messages go through the wire format.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "base/rng.hpp"
@@ -22,6 +19,7 @@
 #include "peer/buffers.hpp"
 #include "peer/core.hpp"
 #include "peer/worker.hpp"
+#include "tests/unit/network.hpp"
 
 namespace starling::peer::testing {
 
@@ -92,8 +90,6 @@ class World {
     bool alive = true;
     bool working = false;
     base::Duration job_time = kJobTime;
-    std::uint32_t last_link = 0;
-    std::map<base::LinkId, std::size_t> links;  ///< those that are up
     std::optional<Evaluated> evaluated;
     std::optional<Refused> refused;
     std::optional<Finished> finished;
@@ -108,58 +104,43 @@ class World {
   };
   [[nodiscard]] Peer& peer(std::size_t index) { return *peers_[index]; }
   [[nodiscard]] std::size_t size() const { return peers_.size(); }
-  [[nodiscard]] Status status(std::size_t index) const { return peers_[index]->core->status(now_); }
+  [[nodiscard]] Status status(std::size_t index) const {
+    return peers_[index]->core->status(now());
+  }
   [[nodiscard]] std::vector<float> replica(std::size_t index) const;
   [[nodiscard]] const exchange::Buffers& buffers(std::size_t index) const;
   /// max |x_i - mean| / |mean| over the peers that finished, relays left out.
   [[nodiscard]] double spread() const;
-  [[nodiscard]] base::Time now() const { return now_; }
+  [[nodiscard]] base::Time now() const { return network_.now(); }
+  [[nodiscard]] const starling::testing::Network& network() const { return network_; }
+  /// A link of the peer that is up.
+  [[nodiscard]] base::LinkId any_link(std::size_t index) const {
+    return network_.links(index).begin()->first;
+  }
 
   const Problem problem;
   /// Changes what a peer's worker says.
   std::function<void(std::size_t index, Outcome& outcome)> tamper;
 
  private:
-  struct End {
-    std::optional<std::size_t> peer;  ///< nothing: a stranger
-    base::LinkId link;
-    bool up = false;
-    base::Time last_arrival{};  ///< at this end: the order of a link is kept
-  };
-  struct Connection {
-    End ends[2];  ///< 0 dialed
-  };
-  struct Task {
-    base::Time at;
-    std::uint64_t order = 0;
-    std::function<void()> run;
-    friend bool operator<(const Task& a, const Task& b) {
-      return std::tie(a.at, a.order) > std::tie(b.at, b.order);  // earliest on top
-    }
-  };
+  using Place = starling::testing::Network::Place;
 
-  void later(base::Duration delay, std::function<void()> run);
   bool step();
   std::size_t start(Config config, bool relay, Resume resume, std::optional<std::size_t> former);
   void act(std::size_t index, Outbox& out);
   void dial(std::size_t index, const std::string& address);
-  void bring_up(std::size_t connection, int side, const std::string& address);
-  void carry(std::size_t connection, int from_side, std::function<void()> arrive);
+  void bring_up(const Place& place, const std::string& address);
+  [[nodiscard]] base::Duration draw_delay();
   void send(std::size_t index, base::LinkId link, const wire::Message& message);
   void close(std::size_t index, base::LinkId link, membership::LossReason reason);
-  void take_down(std::size_t connection, int side, membership::LossReason reason);
+  void take_down(const Place& place, membership::LossReason reason);
   void close_all(std::size_t index, membership::LossReason reason);
   void work(std::size_t index);
-  [[nodiscard]] int side_of(std::size_t connection, std::size_t index) const;
-  base::LinkId new_link(std::size_t index, std::size_t connection);
 
   std::uint64_t seed_;
   base::Rng rng_;
-  base::Time now_{std::chrono::seconds(1)};
-  std::uint64_t order_ = 0;
-  std::priority_queue<Task> tasks_;
+  starling::testing::Network network_{base::Time(std::chrono::seconds(1))};
   std::vector<std::unique_ptr<Peer>> peers_;
-  std::vector<Connection> connections_;
 };
 
 /// Whether a peer has ended, and so.
