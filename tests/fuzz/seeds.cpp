@@ -148,8 +148,9 @@ void add_files(Seeds& seeds) {
 
 void add_texts(Seeds& seeds) {
   const runfile::Invite invite{.addresses = {"192.0.2.1:7", "[2001:db8::1]:7"}, .run = fuzz::kRun};
-  seeds.add("invites", "invite", peer::to_string(invite));
-  seeds.add("invites", "plain", peer::to_string({{"peer:1"}, fuzz::kRun, runfile::Security::off}));
+  seeds.add("invites", "invite", runfile::to_string(invite));
+  seeds.add("invites", "plain",
+            runfile::to_string({{"peer:1"}, fuzz::kRun, runfile::Security::off}));
   seeds.add("invites", "address", "peer.example:4000");
   seeds.add("invites", "address6", "[fe80::1]:4000");
   seeds.add("invites", "proxy", "socks5h://user:word@192.0.2.1:1080");
