@@ -61,6 +61,10 @@ base::Result<std::vector<float>> Buffers::read(base::ByteView bytes) const {
   return values;
 }
 
+base::Result<std::vector<float>> Buffers::read_if_any(base::ByteView bytes) const {
+  return bytes.empty() ? base::Result<std::vector<float>>{std::vector<float>{}} : read(bytes);
+}
+
 void Buffers::average(std::span<const float> other, float w) {
   ASSERT(other.size() == size() && w >= 0.0F && w <= 1.0F);
   for (std::size_t i = 0; i < size(); ++i) values_[i] = averaged(values_[i], other[i], w);

@@ -41,6 +41,8 @@ class Buffers {
   [[nodiscard]] base::Status write(base::Bytes& out) const;
   /// The values that write() of another peer wrote. protocol: too many, too few, out of bounds.
   [[nodiscard]] base::Result<std::vector<float>> read(base::ByteView bytes) const;
+  /// Likewise; nothing, where there are no bytes.
+  [[nodiscard]] base::Result<std::vector<float>> read_if_any(base::ByteView bytes) const;
 
   /// Moves each value by `w` (0 to 1) of the way to the other's: what stood within the bounds on
   /// both sides stays within them.

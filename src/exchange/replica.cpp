@@ -204,58 +204,49 @@ base::Status Replica::stage(const CommitJob& job) {
   ASSERT(job.w > 0.0F && job.w <= 1.0F && job.degree_inverse > 0.0F && job.degree_inverse <= 1.0F);
   Link& link = this->link(job.peer);
   ASSERT(!link.staged);
-  if (auto status = stage_delta(link, job); !status) return status;
-  if (auto status = stage_step(link, job); !status) return status;
-  std::vector<float> buffers[2];
-  const base::ByteView bytes[2] = {job.own_buffers, job.their_buffers};
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (bytes[i].empty()) continue;
-    auto values = buffers_.read(bytes[i]);
-    if (!values && i == 0) return fail(own_fault(std::move(values.error())));
-    if (!values) return fail(std::move(values.error()));
-    buffers[i] = std::move(*values);
-  }
-  link.own_buffers = std::move(buffers[0]);
-  link.their_buffers = std::move(buffers[1]);
-  link.degree_inverse = job.degree_inverse;
-  link.goes_on = job.goes_on;
-  link.takes = job.takes;
-  link.gathers = job.gathers;
   std::uint64_t state = job.exchange.value;
-  link.draw = static_cast<std::uint32_t>(base::splitmix64(state));
-  link.staged = true;
+  Staged staged{.degree_inverse = job.degree_inverse,
+                .goes_on = job.goes_on,
+                .takes = job.takes,
+                .gathers = job.gathers,
+                .draw = static_cast<std::uint32_t>(base::splitmix64(state))};
+  if (auto status = stage_delta(link, job, staged); !status) return status;
+  if (auto status = stage_step(link, job, staged); !status) return status;
+  auto own = buffers_.read_if_any(job.own_buffers);
+  if (!own) return fail(own_fault(std::move(own.error())));
+  auto their = buffers_.read_if_any(job.their_buffers);
+  if (!their) return fail(std::move(their.error()));
+  staged.own_buffers = std::move(*own);
+  staged.their_buffers = std::move(*their);
+  link.staged = std::move(staged);
   return {};
 }
 
 // The step, clipped, and how far apart it leaves the mirrors.
-base::Status Replica::stage_step(Link& link, const CommitJob& job) {
-  if (auto read = read_touched(link, own_delta(link), touched_[0]); !read) return noted(read);
+base::Status Replica::stage_step(Link& link, const CommitJob& job, Staged& staged) {
+  if (auto read = read_touched(link, own_delta(link, staged), touched_[0]); !read) {
+    return noted(read);
+  }
   if (auto read = read_touched(link, *link.their, touched_[1]); !read) return noted(read);
-  link.staged_apart = link.apart;
-  link.staged_apart.add(touched_[0], touched_[1]);
-  if (link.staged_apart.is_vague()) {
+  staged.apart = link.apart;
+  staged.apart.add(touched_[0], touched_[1]);
+  if (staged.apart.is_vague()) {
     const auto measured = measure_apart(link);
     if (!measured) return fail(measured.error());
-    link.staged_apart = *measured;
+    staged.apart = *measured;
   }
-  const double distance = link.staged_apart.distance();
-  link.w = job.w * static_cast<float>(
-                       clip(distance, job.parts, job.own_radius, job.their_radius, averaging_.far));
+  const double distance = staged.apart.distance();
+  staged.w = job.w * static_cast<float>(clip(distance, job.parts, job.own_radius, job.their_radius,
+                                             averaging_.far));
   link.parts = job.parts;
-  const double moves = averaging_.mode == Mode::choco ? 0.0 : link.w;
-  link.staged_apart.shrink(1.0 - moves * (double{job.parts.own} + double{job.parts.their}));
-  link.staged_reach = link.reach;
-  link.staged_now = {};
+  const double moves = averaging_.mode == Mode::choco ? 0.0 : staged.w;
+  staged.apart.shrink(1.0 - moves * (double{job.parts.own} + double{job.parts.their}));
   if (job.goes_on) {
-    Reach now{.pulled = double{job.parts.own} * distance / link.lag,
-              .moved = exchange::norm_of(touched_[0].delta.values) / link.lag,
-              .told = exchange::norm_of(touched_[1].delta.values) / link.lag};
-    link.staged_now = now;
-    if (now.moved > 0 && job.parts.own > 0) link.told_most = told_most(now.moved, job.parts);
-    now.told = std::min(now.told, link.told_most);
-    if (averaging_.clips) link.headings.add(touched_[0].delta, touched_[1].delta);
-    const Reach opened{.pulled = double{job.parts.own} * link.apart.distance() / link.lag};
-    link.staged_reach = grown(link.reach.value_or(opened), now);
+    const Guard::Exchange exchange{
+        .parts = job.parts, .before = link.apart.distance(), .apart = distance};
+    link.guard.stage(exchange, touched_[0].delta, touched_[1].delta, averaging_.clips);
+  } else {
+    link.guard.stage_nothing();
   }
   return {};
 }
@@ -267,38 +258,39 @@ base::Status Replica::read_touched(Link& link, const delta::Delta& delta, Touche
   return read;
 }
 
-base::Status Replica::stage_delta(Link& link, const CommitJob& job) {
+base::Status Replica::stage_delta(Link& link, const CommitJob& job, Staged& staged) {
   const auto own = delta::check(job.own, size());
   if (!own) return fail(own_fault(own.error()));
   const auto their = delta::check(job.their, size());
   if (!their) return fail(their.error());
   // This end knows the delta that it wrote last.
-  link.own_is_written = link.written->size() > 0 && link.written_hash == base::xxh3(job.own);
+  staged.own_is_written = link.written->size() > 0 && link.written_hash == base::xxh3(job.own);
   base::Status decoded;
-  if (!link.own_is_written) {
+  if (!staged.own_is_written) {
     decoded = delta::decode(*own, *memory_, *link.own);
     if (!decoded) return noted(fail(own_fault(decoded.error())));
   }
   decoded = delta::decode(*their, *memory_, *link.their);
-  if (decoded) decoded = memory_->reserve_commit(step_of(link));
+  if (decoded) decoded = memory_->reserve_commit(step_of(link, staged));
   if (!decoded) {
     link.their->free_beyond(0);  // how large it is, the other end has decided
     return noted(decoded);
   }
   const float largest = std::max(delta::largest_value(*own), delta::largest_value(*their));
   // Half the sum of both deltas adds to the momentum.
-  link.staged_momentum_bound = averaging_.momentum * link.momentum_bound + largest;
-  const float momentum_step = averaging_.momentum_step * link.staged_momentum_bound;
-  link.staged_bound = bound_after(link.bound, largest + momentum_step, averaging_.mirror);
-  return link.staged_bound > kMagnitudeMax ? check_bounds(link, largest, momentum_step)
-                                           : base::Status{};
+  staged.momentum_bound = averaging_.momentum * link.momentum_bound + largest;
+  const float momentum_step = averaging_.momentum_step * staged.momentum_bound;
+  staged.bound = bound_after(link.bound, largest + momentum_step, averaging_.mirror);
+  return staged.bound > kMagnitudeMax ? check_bounds(link, largest, momentum_step, staged)
+                                      : base::Status{};
 }
 
 // Only where the mirrors come near the bound is each element looked at.
-base::Status Replica::check_bounds(Link& link, float largest, float momentum_step) const {
+base::Status Replica::check_bounds(Link& link, float largest, float momentum_step,
+                                   Staged& staged) const {
   link.bound = 0.0F;
   bool stays[2]{};
-  const std::pair<MirrorId, const delta::Delta*> sides[2] = {{link.mine, &own_delta(link)},
+  const std::pair<MirrorId, const delta::Delta*> sides[2] = {{link.mine, &own_delta(link, staged)},
                                                              {link.theirs, link.their.get()}};
   for (std::size_t side = 0; side < 2; ++side) {
     const auto values = memory_->mirror(sides[side].first);
@@ -310,8 +302,8 @@ base::Status Replica::check_bounds(Link& link, float largest, float momentum_ste
     link.bound = std::max(link.bound, largest_of(*values));
     stays[side] = stays_bounded(*values, elements, momentum_step);
   }
-  link.staged_bound = bound_after(link.bound, largest + momentum_step, averaging_.mirror);
-  if (link.staged_bound <= kMagnitudeMax || (stays[0] && stays[1])) return {};
+  staged.bound = bound_after(link.bound, largest + momentum_step, averaging_.mirror);
+  if (staged.bound <= kMagnitudeMax || (stays[0] && stays[1])) return {};
   if (!stays[1]) {
     return fail(ErrorCode::protocol, "delta: moves a mirror beyond {}", kMagnitudeMax);
   }
@@ -324,15 +316,15 @@ void Replica::apply_staged() {
   must(commit_deltas());
   for (auto& [peer, link] : links_) {
     if (!link.staged) continue;
-    link.bound = std::min(link.staged_bound, 2.0F * kMagnitudeMax);
-    link.momentum_bound = std::min(link.staged_momentum_bound, kMagnitudeMax);
-    link.apart = link.staged_apart;
-    link.reach = link.staged_reach;
-    ++link.exchanges;
-    link.staged = false;
-    if (link.takes) take(link);
-    if (link.gathers > 0.0F) gather(link);
-    average_buffers(link);
+    Staged staged = std::move(*link.staged);
+    link.staged.reset();
+    link.bound = std::min(staged.bound, 2.0F * kMagnitudeMax);
+    link.momentum_bound = std::min(staged.momentum_bound, kMagnitudeMax);
+    link.apart = staged.apart;
+    link.guard.commit();
+    if (staged.takes) take(link);
+    if (staged.gathers > 0.0F) gather(link, staged.gathers);
+    average_buffers(link, staged);
     link.written->clear();  // the mirror has it now
     // A neighbour's delta is bounded by the replica alone: no more room stays for it than a few of
     // the own ones take.
@@ -347,12 +339,12 @@ void Replica::take(const Link& link) {
 }
 
 // From x itself, not from its mirror: what the other end does not know of x counts less, too.
-void Replica::gather(const Link& link) {
+void Replica::gather(const Link& link, float part) {
   const auto theirs = memory_->mirror(link.theirs);
   if (!theirs) return static_cast<void>(must(base::Status(fail(theirs.error()))));
   base::LargeFloats x(size());
   must(memory_->read(x));
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = averaged(x[i], (*theirs)[i], link.gathers);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = averaged(x[i], (*theirs)[i], part);
   must(memory_->write(x));
 }
 
@@ -366,20 +358,20 @@ double Replica::learned() {
 
 // The other end does the same with what it got, so what it has afterwards is known here, but for
 // what it trained and exchanged with others meanwhile.
-void Replica::average_buffers(Link& link) {
-  if (link.their_buffers.empty()) return;
-  const float part = link.gathers > 0.0F ? link.gathers : link.w * link.parts.own;
-  if (!SIM_BUG(buffers_not_averaged)) buffers_.average(link.their_buffers, part);
-  link.told_buffers = link.own_buffers;
-  for (std::size_t i = 0; i < link.own_buffers.size(); ++i) {
-    const float own = link.own_buffers[i];
-    const float their = link.their_buffers[i];
-    link.told_buffers[i] = averaged(own, their, link.w * link.parts.own);
-    link.their_buffers[i] = averaged(their, own, link.w * link.parts.their);
+void Replica::average_buffers(Link& link, Staged& staged) {
+  if (staged.their_buffers.empty()) return;
+  const float moves = staged.w * link.parts.own;
+  if (!SIM_BUG(buffers_not_averaged)) {
+    buffers_.average(staged.their_buffers, staged.gathers > 0.0F ? staged.gathers : moves);
   }
-  link.known_buffers = std::move(link.their_buffers);
-  link.their_buffers.clear();
-  link.own_buffers.clear();
+  link.told_buffers = staged.own_buffers;
+  link.known_buffers = std::move(staged.their_buffers);
+  for (std::size_t i = 0; i < staged.own_buffers.size(); ++i) {
+    const float own = staged.own_buffers[i];
+    const float their = link.known_buffers[i];
+    link.told_buffers[i] = averaged(own, their, moves);
+    link.known_buffers[i] = averaged(their, own, staged.w * link.parts.their);
+  }
 }
 
 void Replica::suspend(const PeerId& peer) {
@@ -481,23 +473,23 @@ std::optional<delta::ReplicaMemory::HoldBack> Replica::next_hold(const Link& lin
 base::Status Replica::commit_deltas() {
   std::vector<delta::ReplicaMemory::CommitStep> steps;
   for (const auto& [peer, link] : links_) {
-    if (link.staged) steps.push_back(step_of(link));
+    if (link.staged) steps.push_back(step_of(link, *link.staged));
   }
   return memory_->commit(steps);
 }
 
-delta::ReplicaMemory::CommitStep Replica::step_of(const Link& link) const {
+delta::ReplicaMemory::CommitStep Replica::step_of(const Link& link, const Staged& staged) const {
   return {.mine = link.mine,
           .theirs = link.theirs,
-          .own = &own_delta(link),
+          .own = &own_delta(link, staged),
           .their = link.their.get(),
-          .w = averaging_.gamma * link.w,
+          .w = averaging_.gamma * staged.w,
           .parts = link.parts,
           .moves_mirrors = averaging_.mode != Mode::choco,
-          .draw = link.draw,
+          .draw = staged.draw,
           .momentum = averaging_.momentum,
-          .momentum_step = link.goes_on ? averaging_.momentum_step : 0.0F,
-          .degree_inverse = link.degree_inverse};
+          .momentum_step = staged.goes_on ? averaging_.momentum_step : 0.0F,
+          .degree_inverse = staged.degree_inverse};
 }
 
 void Replica::release_if_alone() {
@@ -526,7 +518,8 @@ delta::Squares Replica::squares_to(MirrorId mirror, Link& link) {
 }
 
 bool Replica::staging() const noexcept {
-  return std::ranges::any_of(links_, [](const auto& entry) { return entry.second.staged; });
+  return std::ranges::any_of(links_,
+                             [](const auto& entry) { return entry.second.staged.has_value(); });
 }
 
 Replica make_replica(std::span<const float> initial, const Config& config, BufferSpec buffers,

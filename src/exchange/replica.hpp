@@ -50,7 +50,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -68,7 +67,7 @@
 #include "exchange/buffers.hpp"
 #include "exchange/clip.hpp"
 #include "exchange/config.hpp"
-#include "exchange/headings.hpp"
+#include "exchange/guard.hpp"
 #include "exchange/jobs.hpp"
 
 namespace starling::exchange {
@@ -186,7 +185,7 @@ class Replica {
   [[nodiscard]] bool refuse_if_bad(const base::PeerId& peer);
   /// What the exchange that is staged is like; nothing moves where it does not average.
   [[nodiscard]] Reach staged_reach(const base::PeerId& peer) const {
-    return links_.at(peer).staged_now;
+    return links_.at(peer).guard.staged();
   }
   /// Commits all that is staged, in order of peer id. One pass over the memory, but on a GPU one
   /// for each eight links, with mirrors in bfloat16 or a momentum one a link.
@@ -211,49 +210,43 @@ class Replica {
   using MirrorId = delta::ReplicaMemory::MirrorId;
   using DeltaPointer = std::unique_ptr<delta::Delta>;
 
-  struct Link {
-    MirrorId mine = 0;
-    MirrorId theirs = 0;
-    bool open = true;
-    bool staged = false;
-    bool goes_on = true;   // the staged exchange lets its momentum move the ends
-    bool takes = false;    // after it, the replica becomes `mine`
-    float gathers = 0.0F;  // after it, the replica goes this part of the way to `theirs`
+  /// An exchange that was checked, until apply_staged().
+  struct Staged {
     float w = 0.0F;
-    delta::EndParts parts{};
     float degree_inverse = 1.0F;
-    float bound = 0.0F;                  // no element of the two mirrors is larger
-    float momentum_bound = 0.0F;         // no element of the link's momentum is larger
-    DeltaPointer written{};              // the last own delta, until the mirror has it
-    std::uint64_t written_hash = 0;      // hash of that delta's payload
-    std::vector<float> known_buffers{};  // the other end's buffers; empty: not known
-    std::vector<float> told_buffers{};   // this end's buffers, as the other end knows them
-    std::uint64_t looks = 0;             // calls so far: moves the places that distances look at
-    Apart apart{};                       // of the mirrors
-    double lag = 1.0;                    // of the last own delta
-    Headings headings{};                 // of exchanges that averaged
-    double told_most = std::numeric_limits<double>::infinity();  // as of told_most(), lately
-    Trust trust = Trust::unknown;
-    double vouched_pull = 0;       // Reach::pulled when it was vouched for
-    std::optional<Reach> reach{};  // of the last exchange that averaged, by its lag
-    std::uint64_t exchanges = 0;   // committed
-    double settled_worse = 1;      // than before, by its exchanges in settling
-    // The staged exchange:
-    std::uint32_t draw = 0;              // seed of its rounding
-    float staged_bound = 0.0F;           // `bound` after it
-    float staged_momentum_bound = 0.0F;  // likewise
-    Apart staged_apart{};                // `apart` after it
-    std::optional<Reach> staged_reach{};
-    Reach staged_now{};                  // as it was: staged_reach grows slowly
-    bool own_is_written = false;         // its own delta is `written`
-    DeltaPointer own{};                  // its own delta, where that is another one
-    DeltaPointer their{};                // the other end's delta
+    bool goes_on = true;          // it lets its momentum move the ends
+    bool takes = false;           // after it, the replica becomes `mine`
+    float gathers = 0.0F;         // after it, the replica goes this part of the way to `theirs`
+    std::uint32_t draw = 0;       // seed of its rounding
+    bool own_is_written = false;  // its own delta is the link's `written`, otherwise `own`
+    float bound = 0.0F;           // the link's `bound` after it
+    float momentum_bound = 0.0F;  // likewise
+    Apart apart{};                // likewise
     std::vector<float> own_buffers{};    // empty: it carries none
     std::vector<float> their_buffers{};  // empty: it carries none
   };
 
-  static const delta::Delta& own_delta(const Link& link) {
-    return link.own_is_written ? *link.written : *link.own;
+  struct Link {
+    MirrorId mine = 0;
+    MirrorId theirs = 0;
+    bool open = true;
+    delta::EndParts parts{};             // of the last exchange
+    float bound = 0.0F;                  // no element of the two mirrors is larger
+    float momentum_bound = 0.0F;         // no element of the link's momentum is larger
+    Apart apart{};                       // of the mirrors
+    DeltaPointer written{};              // the last own delta, until the mirror has it
+    std::uint64_t written_hash = 0;      // hash of that delta's payload
+    DeltaPointer own{};                  // room for an own delta that is another one
+    DeltaPointer their{};                // the other end's delta
+    std::vector<float> known_buffers{};  // the other end's buffers; empty: not known
+    std::vector<float> told_buffers{};   // this end's buffers, as the other end knows them
+    std::uint64_t looks = 0;             // calls so far: moves the places that distances look at
+    Guard guard{};
+    std::optional<Staged> staged{};
+  };
+
+  static const delta::Delta& own_delta(const Link& link, const Staged& staged) {
+    return staged.own_is_written ? *link.written : *link.own;
   }
   Link& link(const base::PeerId& peer);
   const Link& link(const base::PeerId& peer) const;
@@ -264,24 +257,23 @@ class Replica {
   base::Result<base::LargeFloats> read_keyframe(base::ByteView keyframe) const;
   base::Status add_link(const base::PeerId& peer, base::LargeFloats mine, base::LargeFloats theirs,
                         std::vector<float> known_buffers = {});
-  base::Status stage_delta(Link& link, const CommitJob& job);
-  base::Status stage_step(Link& link, const CommitJob& job);
-  static Trust trust_now(const Link& link);
+  base::Status stage_delta(Link& link, const CommitJob& job, Staged& staged);
+  base::Status stage_step(Link& link, const CommitJob& job, Staged& staged);
   [[nodiscard]] base::Result<Apart> measure_apart(const Link& link) const;
   [[nodiscard]] base::Result<base::LargeFloats> values_after(MirrorId mirror,
                                                              const Touched& by) const;
   base::Status read_touched(Link& link, const delta::Delta& delta, Touched& into);
-  base::Status check_bounds(Link& link, float largest, float momentum_step) const;
+  base::Status check_bounds(Link& link, float largest, float momentum_step, Staged& staged) const;
   base::Status commit_deltas();
-  delta::ReplicaMemory::CommitStep step_of(const Link& link) const;
+  delta::ReplicaMemory::CommitStep step_of(const Link& link, const Staged& staged) const;
   std::optional<delta::ReplicaMemory::HoldBack> next_hold(const Link& link);
   void release_if_alone();
   std::size_t looked_every() const;
   delta::Squares squares_to(MirrorId mirror, Link& link);
   double norm_of(const delta::Delta& delta);
-  void average_buffers(Link& link);
+  void average_buffers(Link& link, Staged& staged);
   void take(const Link& link);
-  void gather(const Link& link);
+  void gather(const Link& link, float part);
   bool staging() const noexcept;
   template <class T>
   T must(base::Result<T> result) const;

@@ -28,9 +28,6 @@ constexpr double kAdoptedWorseMost = 4.0;
 // could exchange next to nothing, the mean is far worse than each, and still what they agree on.
 constexpr double kUnlearned = 0.5;
 
-// How much harder a neighbour may pull until what vouched for it no longer counts.
-constexpr double kVouchedGrowth = 2.0;
-
 // How far this end may go at once when it settles, where no judge can say whether that is good: in
 // multiples of how far it was from what a neighbour knew of it. Peers are as far from their mean.
 constexpr double kSettleReach = 4.0;
@@ -40,25 +37,24 @@ constexpr double kSettleReach = 4.0;
 std::optional<float> Replica::radius(const PeerId& peer, double lag, bool tried) {
   if (!averaging_.clips) return std::nullopt;
   Link& link = this->link(peer);
-  link.lag = lag;
+  link.guard.set_lag(lag);
   if (tried && judge_) return std::nullopt;
-  const Trust trust = trust_now(link);
-  const bool any = heals_ && trust == Trust::vouched;
-  if (any) return std::nullopt;
+  const Trust trust = link.guard.trust();
+  if (heals_ && trust == Trust::vouched) return std::nullopt;
   // Before a first exchange, the own delta says what is usual.
-  const double written = link.reach ? 0.0 : norm_of(*link.written) / lag;
+  const auto& reach = link.guard.reach();
+  const double written = reach ? 0.0 : norm_of(*link.written) / lag;
   const Reach first{.pulled = written, .moved = written, .told = written};
   std::vector<Reach> all;
   for (const auto& [other, its] : links_) {
-    if (other != peer && (!its.open || its.trust == Trust::none)) continue;
-    all.push_back(its.reach.value_or(link.reach.value_or(first)));
+    if (other != peer && (!its.open || !its.guard.moves())) continue;
+    all.push_back(its.guard.reach().value_or(reach.value_or(first)));
   }
-  for (Reach& reach : all) {
-    reach.pulled *= lag;
-    reach.told *= lag;
+  for (Reach& one : all) {
+    one.pulled *= lag;
+    one.told *= lag;
   }
-  Clipped own{
-      .reach = link.reach.value_or(first), .trust = trust, .cosine = link.headings.cosine()};
+  Clipped own{.reach = reach.value_or(first), .trust = trust, .cosine = link.guard.cosine()};
   own.reach.moved *= lag;
   return clip_radius(std::move(all), open_links() < kClipLinksMin, own, averaging_.far);
 }
@@ -69,25 +65,16 @@ double Replica::norm_of(const delta::Delta& delta) {
   return exchange::norm_of(values);
 }
 
-void Replica::set_trust(const PeerId& peer, Trust trust) {
-  Link& link = this->link(peer);
-  link.trust = trust;
-  link.vouched_pull = link.reach ? link.reach->pulled : 0.0;
-}
-
-// What vouched for a neighbour was tried: its replica as it was, not one that it makes of it since.
-Trust Replica::trust_now(const Link& link) {
-  const bool lapsed = link.reach && link.reach->pulled > kVouchedGrowth * link.vouched_pull;
-  return link.trust == Trust::vouched && lapsed ? Trust::unknown : link.trust;
-}
+void Replica::set_trust(const PeerId& peer, Trust trust) { link(peer).guard.set_trust(trust); }
 
 std::vector<Pulling> Replica::pulling() const {
   std::vector<Pulling> peers;
   for (const auto& [peer, link] : links_) {
     const std::size_t known = std::min(link.known_buffers.size(), link.told_buffers.size());
-    if (!link.open || !link.reach || known != buffers_.size()) continue;
+    const auto& reach = link.guard.reach();
+    if (!link.open || !reach || known != buffers_.size()) continue;
     if (link.parts.own < kAuditedPart) continue;
-    peers.push_back({.peer = peer, .pulled = link.reach->pulled, .exchanges = link.exchanges});
+    peers.push_back({.peer = peer, .pulled = reach->pulled, .exchanges = link.guard.exchanges()});
   }
   return peers;
 }
@@ -133,7 +120,8 @@ base::Status Replica::judge_adopted(std::span<const float> values,
 bool Replica::refuse_if_bad(const PeerId& peer) {
   Link& link = this->link(peer);
   ASSERT(link.staged);
-  const bool averages = !link.takes && link.gathers == 0.0F;
+  const Staged& staged = *link.staged;
+  const bool averages = !staged.takes && staged.gathers == 0.0F;
   if (!averaging_.clips || (averages && (!judge_ || link.parts.own == 0.0F))) return false;
   auto theirs = values_after(link.theirs, touched_[1]);
   base::LargeFloats x(size());
@@ -144,30 +132,28 @@ bool Replica::refuse_if_bad(const PeerId& peer) {
     const auto mine = values_after(link.mine, touched_[0]);
     if (!mine) return false;
     for (std::size_t i = 0; i < there.size(); ++i) there[i] += x[i] - (*mine)[i];
-  } else if (link.gathers > 0.0F) {
+  } else if (staged.gathers > 0.0F) {
     for (std::size_t i = 0; i < there.size(); ++i) {
-      there[i] = averaged(x[i], there[i], link.gathers);
+      there[i] = averaged(x[i], there[i], staged.gathers);
     }
   }
   const auto worse_than = [&](std::span<const float> here) {
-    return judge_(here, there, link.their_buffers);
+    return judge_(here, there, staged.their_buffers);
   };
   if (judge_) {
     // Many exchanges that each do a little harm do much together. Each link answers for its own.
     const double worse = worse_than(x);
-    const double moves = averages ? double{link.w * link.parts.own} : 1.0;
-    const double so_far = link.settled_worse * std::pow(worse, moves);
+    const double moves = averages ? double{staged.w * link.parts.own} : 1.0;
+    const double so_far = link.guard.worse_with(worse, moves);
     const bool is_bad = std::max(worse, so_far) > kWorseMost;
     if (!is_bad || worse_than(initial_) <= kUnlearned) {
-      link.settled_worse = std::max(so_far, 1.0);
+      link.guard.set_worse(so_far);
       return false;
     }
   } else if (std::sqrt(square_between(x, there)) <= kSettleReach * untold_) {
     return false;
   }
-  link.staged = false;
-  link.own_buffers.clear();
-  link.their_buffers.clear();
+  link.staged.reset();
   return true;
 }
 
