@@ -401,6 +401,15 @@ std::size_t Replica::open_links() const noexcept {
       std::ranges::count_if(links_, [](const auto& entry) { return entry.second.open; }));
 }
 
+// How many neighbours as heavy as this end its open links are worth, at least one.
+float Replica::open_parts() const noexcept {
+  float parts = 0.0F;
+  for (const auto& [peer, link] : links_) {
+    if (link.open) parts += link.parts.own;
+  }
+  return std::max(parts, 1.0F);
+}
+
 std::uint64_t Replica::mirror_hash(const PeerId& peer, MirrorOf which) const {
   return must(memory_->hash(find_mirror(peer, which)));
 }
@@ -459,7 +468,7 @@ void Replica::expect_deltas(std::size_t count) {
 // Of what is held back each link has an equal part. The first of the deltas that are written now
 // clears the parts of all of them. A link that is not among them keeps its part as if it had the
 // mean: no vector a link is needed for that, and one that fell silent is forgotten. A light end
-// that is told little does not hold a heavy one back.
+// that is told little does not hold a heavy one back, nor take the place of another neighbour.
 std::optional<delta::ReplicaMemory::HoldBack> Replica::next_hold(const Link& link) {
   if (lambda_ == 0.0F || !link.open) return std::nullopt;
   if (deltas_to_come_ == 0) expect_deltas(1);
@@ -467,7 +476,7 @@ std::optional<delta::ReplicaMemory::HoldBack> Replica::next_hold(const Link& lin
   const auto links = static_cast<float>(open_links());
   const auto cleared = static_cast<float>(std::exchange(parts_to_clear_, 0));
   return delta::ReplicaMemory::HoldBack{.keep = std::max(1.0F - cleared / links, 0.0F),
-                                        .gain = lambda_ * link.parts.own / links};
+                                        .gain = lambda_ * link.parts.own / open_parts()};
 }
 
 base::Status Replica::commit_deltas() {

@@ -29,11 +29,13 @@
 //
 // The part that a delta leaves out is held back from training: when k of L open links have written
 // one,
-//   r = (1 - k / L) r + lambda / L * sum over the k of min(1, their p / own p) (x - mine - delta)
-// in the order in which they are written, with p of the last commit, and y = x - r after each. That
-// is lambda times the mean of what the links left out when they last wrote, where all write at
-// once, and a moving one otherwise. Between two of these r is constant: what is trained after a
-// delta was written is not held back. Without an open link r = 0.
+//   r = (1 - k / L) r + lambda / P * sum over the k of min(1, their p / own p) (x - mine - delta)
+// in the order in which they are written, with p of the last commit, and y = x - r after each. P is
+// the sum of min(1, their p / own p) over the L links, at least 1. That is lambda times the mean of
+// what the links left out when they last wrote, where all write at once, and a moving one
+// otherwise; one with a light end counts little in it, and if all are light, little is held back.
+// Between two of these r is constant: what is trained after a delta was written is not held back.
+// Without an open link r = 0.
 //
 // Mirrors in bfloat16 are widened, go through the same operations and are rounded at random, by a
 // draw that both ends make alike: the step is exact for x, and what a mirror loses of it stays
@@ -267,6 +269,7 @@ class Replica {
   base::Status commit_deltas();
   delta::ReplicaMemory::CommitStep step_of(const Link& link, const Staged& staged) const;
   std::optional<delta::ReplicaMemory::HoldBack> next_hold(const Link& link);
+  float open_parts() const noexcept;
   void release_if_alone();
   std::size_t looked_every() const;
   delta::Squares squares_to(MirrorId mirror, Link& link);

@@ -16,6 +16,10 @@ namespace {
 // Links that move this end by a smaller part of a step need no audit.
 constexpr float kAuditedPart = 0.25F;
 
+// Links that move this end by a smaller part than another one does say nothing of what is usual
+// there.
+constexpr float kComparedPart = 0.25F;
+
 // Times the loss of the own replica that another may have which is averaged with in settling.
 // Honest ones that have had no link for long differ by that much.
 constexpr double kWorseMost = 1.5;
@@ -48,6 +52,7 @@ std::optional<float> Replica::radius(const PeerId& peer, double lag, bool tried)
   std::vector<Reach> all;
   for (const auto& [other, its] : links_) {
     if (other != peer && (!its.open || !its.guard.moves())) continue;
+    if (its.parts.own < kComparedPart * link.parts.own) continue;
     all.push_back(its.guard.reach().value_or(reach.value_or(first)));
   }
   for (Reach& one : all) {

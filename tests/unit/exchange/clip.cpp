@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <deque>
+#include <functional>
 
 #include "exchange/weight.hpp"
 #include "replica_pair.hpp"
@@ -38,6 +39,43 @@ double clip_alike(double distance, const delta::EndParts& parts, float own_radiu
                   float their_radius) {
   return exchange::clip(distance, parts, own_radius, their_radius, far_pull(true));
 }
+
+/// A replica, linked with some others.
+class Star {
+ public:
+  Star(std::uint64_t seed, std::size_t links)
+      : rng_(seed), initial_(noises(1000, rng_)), own_(initial_, 0.5F, {}, kAlike) {
+    for (std::size_t i = 0; i < links; ++i) {
+      others_.emplace_back(initial_, 0.5F, BufferSpec{}, kAlike);
+      BOOST_REQUIRE(own_.open_fresh(id(i)));
+      BOOST_REQUIRE(others_[i].open_fresh(peer(1)));
+    }
+  }
+
+  /// All train and exchange: each other one as far as `trained` says of it.
+  void exchange(const std::function<float(std::size_t)>& trained,
+                const std::function<delta::EndParts(std::size_t)>& parts = {}) {
+    train(own_, rng_, 0.01F);
+    for (std::size_t i = 0; i < others_.size(); ++i) {
+      train(others_[i], rng_, trained(i));
+      meet(own_, peer(1), others_[i], id(i), 0.02F, {.density = 0.1},
+           parts ? parts(i) : delta::EndParts{});
+    }
+  }
+
+  [[nodiscard]] float radius(std::size_t link) { return *own_.radius(id(link), 1.0); }
+  void set_trust(std::size_t link, Trust trust) { own_.set_trust(id(link), trust); }
+
+ private:
+  static base::PeerId id(std::size_t link) { return peer(static_cast<std::uint8_t>(link + 2)); }
+
+  static constexpr Averaging kAlike{.far = far_pull(true)};
+
+  Rng rng_;
+  std::vector<float> initial_;
+  std::deque<Replica> others_;
+  Replica own_;
+};
 
 double true_distance(const Replica& replica, const base::PeerId& other) {
   return std::sqrt(square_between(replica.mirror(other, MirrorOf::mine),
@@ -221,34 +259,21 @@ BOOST_AUTO_TEST_CASE(both_ends_know_how_far_their_mirrors_are_apart) {
 
 BOOST_AUTO_TEST_CASE(what_vouched_for_a_neighbour_lapses_when_it_pulls_much_harder) {
   constexpr std::uint64_t kSeed = 302;
-  Rng rng(kSeed);
-  constexpr std::size_t kN = 1000;
-  const auto initial = noises(kN, rng);
-  const Averaging alike{.far = far_pull(true)};
-  Replica own(initial, 0.5F, {}, alike);
-  std::deque<Replica> others;
-  const auto id = [](std::size_t other) { return peer(static_cast<std::uint8_t>(other + 2)); };
-  for (std::size_t i = 0; i < kClipLinksMin; ++i) {
-    others.emplace_back(initial, 0.5F, BufferSpec{}, alike);
-    BOOST_REQUIRE(own.open_fresh(id(i)));
-    BOOST_REQUIRE(others[i].open_fresh(peer(1)));
-  }
+  Star star(kSeed, kClipLinksMin);
   const auto exchange = [&](float trained_by_first) {
-    train(own, rng, 0.01F);
-    for (std::size_t i = 0; i < others.size(); ++i) {
-      train(others[i], rng, i == 0 ? trained_by_first : 0.01F);
-      meet(own, peer(1), others[i], id(i), 0.25F, {.density = 0.1});
+    for (int t = 0; t < 10; ++t) {
+      star.exchange([&](std::size_t link) { return link == 0 ? trained_by_first : 0.01F; });
     }
   };
   const auto radius_with = [&](Trust trust) {
-    own.set_trust(id(0), trust);
-    return *own.radius(id(0), 1.0);
+    star.set_trust(0, trust);
+    return star.radius(0);
   };
-  for (int t = 0; t < 10; ++t) exchange(0.01F);
+  exchange(0.01F);
   const float unknown = radius_with(Trust::unknown);
   const float vouched = radius_with(Trust::vouched);
-  for (int t = 0; t < 10; ++t) exchange(1.0F);
-  const float lapsed = *own.radius(id(0), 1.0);
+  exchange(1.0F);
+  const float lapsed = star.radius(0);
   BOOST_TEST_CONTEXT("seed " << kSeed) {
     BOOST_TEST(vouched > unknown);
     BOOST_TEST(lapsed == radius_with(Trust::unknown));
@@ -258,30 +283,31 @@ BOOST_AUTO_TEST_CASE(what_vouched_for_a_neighbour_lapses_when_it_pulls_much_hard
 
 BOOST_AUTO_TEST_CASE(neighbours_that_move_it_no_more_do_not_say_what_is_usual) {
   constexpr std::uint64_t kSeed = 303;
-  Rng rng(kSeed);
-  const auto initial = noises(1000, rng);
-  const Averaging alike{.far = far_pull(true)};
-  Replica own(initial, 0.5F, {}, alike);
-  std::deque<Replica> others;
-  const auto id = [](std::size_t other) { return peer(static_cast<std::uint8_t>(other + 2)); };
-  for (std::size_t i = 0; i < 4; ++i) {
-    others.emplace_back(initial, 0.5F, BufferSpec{}, alike);
-    BOOST_REQUIRE(own.open_fresh(id(i)));
-    BOOST_REQUIRE(others[i].open_fresh(peer(1)));
-  }
+  Star star(kSeed, 4);
   for (int t = 0; t < 10; ++t) {
-    train(own, rng, 0.01F);
-    for (std::size_t i = 0; i < others.size(); ++i) {
-      train(others[i], rng, i < 2 ? 0.01F : 1.0F);
-      meet(own, peer(1), others[i], id(i), 0.2F, {.density = 0.1});
-    }
+    star.exchange([](std::size_t link) { return link < 2 ? 0.01F : 1.0F; });
   }
-  own.set_trust(id(2), Trust::none);
-  const float with_one = *own.radius(id(0), 1.0);
-  own.set_trust(id(1), Trust::none);
-  own.set_trust(id(2), Trust::unknown);
-  const float with_two = *own.radius(id(0), 1.0);
+  star.set_trust(2, Trust::none);
+  const float with_one = star.radius(0);
+  star.set_trust(1, Trust::none);
+  star.set_trust(2, Trust::unknown);
+  const float with_two = star.radius(0);
   BOOST_TEST_CONTEXT("seed " << kSeed) { BOOST_TEST(with_two > with_one); }
+}
+
+BOOST_AUTO_TEST_CASE(neighbours_that_weigh_nothing_do_not_say_what_is_usual) {
+  constexpr std::uint64_t kSeed = 305;
+  const auto radius_with = [](std::int8_t weight) {
+    Star star(kSeed, 4);
+    for (int t = 0; t < 10; ++t) {
+      star.exchange([](std::size_t) { return 1.0F; },
+                    [&](std::size_t link) { return end_parts(0, link < 2 ? weight : 0); });
+    }
+    return star.radius(3);
+  };
+  BOOST_TEST_CONTEXT("seed " << kSeed) {
+    BOOST_TEST(radius_with(wire::kNoWeight) > 0.5F * radius_with(0));
+  }
 }
 
 // Each exchange would make this end so many times worse, and moves it by so much of the way.

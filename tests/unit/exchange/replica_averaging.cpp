@@ -1,6 +1,7 @@
 // Tracked link averaging against its formulas, to the bit.
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
@@ -45,7 +46,8 @@ struct Plain {
   // the first.
   void hold_back(std::size_t link, const delta::Elements& delta, std::size_t now, float lambda) {
     const auto links = static_cast<float>(mine.size());
-    const float gain = lambda * parts[link] / links;
+    const float heavy = std::max(std::accumulate(parts.begin(), parts.end(), 0.0F), 1.0F);
+    const float gain = lambda * parts[link] / heavy;
     const float keep = 1.0F - static_cast<float>(now) / links;
     const auto move = [&](std::size_t i, auto&& held) {
       const float x = y[i] + r[i];

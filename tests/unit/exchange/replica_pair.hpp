@@ -76,15 +76,16 @@ inline void commit(Replica& replica, const CommitJob& job) {
   replica.apply_staged();
 }
 
-/// One exchange between a (peer ia) and b (peer ib).
+/// One exchange between a (peer ia) and b (peer ib); `parts`: those of a.
 inline void meet(Replica& a, const base::PeerId& ia, Replica& b, const base::PeerId& ib, float w,
-                 const delta::Options& options) {
+                 const delta::Options& options, const delta::EndParts& parts = {}) {
   base::Bytes qa;
   base::Bytes qb;
   encode(a, ib, options, qa);
   encode(b, ia, options, qb);
-  commit(a, {.peer = ib, .own = qa, .their = qb, .w = w});
-  commit(b, {.peer = ia, .own = qb, .their = qa, .w = w});
+  commit(a, {.peer = ib, .own = qa, .their = qb, .w = w, .parts = parts});
+  const delta::EndParts of_b{parts.their, parts.own, parts.their_share, parts.own_share};
+  commit(b, {.peer = ia, .own = qb, .their = qa, .w = w, .parts = of_b});
 }
 
 inline bool mirrors_equal(const Replica& a, const base::PeerId& ia, const Replica& b,
