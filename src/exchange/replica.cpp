@@ -206,7 +206,6 @@ base::Status Replica::stage(const CommitJob& job) {
   ASSERT(!link.staged);
   std::uint64_t state = job.exchange.value;
   Staged staged{.degree_inverse = job.degree_inverse,
-                .goes_on = job.goes_on,
                 .takes = job.takes,
                 .gathers = job.gathers,
                 .draw = static_cast<std::uint32_t>(base::splitmix64(state))};
@@ -236,8 +235,10 @@ base::Status Replica::stage_step(Link& link, const CommitJob& job, Staged& stage
     staged.apart = *measured;
   }
   const double distance = staged.apart.distance();
-  staged.w = job.w * static_cast<float>(clip(distance, job.parts, job.own_radius, job.their_radius,
-                                             averaging_.far));
+  const auto clipped = static_cast<float>(
+      clip(distance, job.parts, job.own_radius, job.their_radius, averaging_.far));
+  staged.w = job.w * clipped;
+  staged.momentum_step = job.goes_on ? averaging_.momentum_step * clipped : 0.0F;
   link.parts = job.parts;
   const double moves = averaging_.mode == Mode::choco ? 0.0 : staged.w;
   staged.apart.shrink(1.0 - moves * (double{job.parts.own} + double{job.parts.their}));
@@ -497,7 +498,7 @@ delta::ReplicaMemory::CommitStep Replica::step_of(const Link& link, const Staged
           .moves_mirrors = averaging_.mode != Mode::choco,
           .draw = staged.draw,
           .momentum = averaging_.momentum,
-          .momentum_step = staged.goes_on ? averaging_.momentum_step : 0.0F,
+          .momentum_step = staged.momentum_step,
           .degree_inverse = staged.degree_inverse};
 }
 

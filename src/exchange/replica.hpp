@@ -20,12 +20,12 @@
 //
 // A link may have a momentum, a vector v, 0 at first, that its two ends have alike. Then, before d,
 //   v  = momentum * v + (mean of mine and theirs, by p - what it was before the deltas)
-//   f  = momentum_step * v         mine += f      theirs += f      x += f * degree_inverse
-// with degree_inverse = 1 / L: the mirrors take it that all L links of a replica move it alike, and
-// momentum_step = gain * (1 - momentum): what deltas moved both mirrors by, they go on with, gain
-// times as far in all, during about 1 / (1 - momentum) exchanges. It is the momentum of what the
-// ends agree on: a sum of two has the same bits at both, and d, which is not in mine + theirs, is
-// not repeated. Replicas then no longer have a sum that commits conserve.
+//   f  = s * momentum_step * v     mine += f      theirs += f      x += f * degree_inverse
+// with the clip s, and degree_inverse = 1 / L: the mirrors take it that all L links of a replica
+// move it alike, and momentum_step = gain * (1 - momentum): what deltas moved both mirrors by, they
+// go on with, gain times as far in all, during about 1 / (1 - momentum) exchanges. It is the
+// momentum of what the ends agree on: a sum of two has the same bits at both, and d, which is not
+// in mine + theirs, is not repeated. Replicas then no longer have a sum that commits conserve.
 //
 // The part that a delta leaves out is held back from training: when k of L open links have written
 // one,
@@ -216,7 +216,7 @@ class Replica {
   struct Staged {
     float w = 0.0F;
     float degree_inverse = 1.0F;
-    bool goes_on = true;          // it lets its momentum move the ends
+    float momentum_step = 0.0F;   // of the link's momentum, that it moves the ends by
     bool takes = false;           // after it, the replica becomes `mine`
     float gathers = 0.0F;         // after it, the replica goes this part of the way to `theirs`
     std::uint32_t draw = 0;       // seed of its rounding

@@ -139,8 +139,9 @@ std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
       .size = 2 * (magnitude(mine) + magnitude(own.values)) + magnitude(theirs) +
               magnitude(their.values),
       .by_momentum = !commit.goes_on ? 0
-                                     : static_cast<double>(commit.degree_inverse *
-                                                           replica.averaging().momentum_step) *
+                                     : clip *
+                                           static_cast<double>(commit.degree_inverse *
+                                                               replica.averaging().momentum_step) *
                                            momentum_after(commit, replica)};
 }
 

@@ -133,6 +133,35 @@ BOOST_AUTO_TEST_CASE(both_mirrors_and_the_replica_go_on_as_the_formulas_say) {
   }
 }
 
+// Else who tells more and more of what leads nowhere takes it there by the momentum.
+BOOST_AUTO_TEST_CASE(what_clips_the_step_clips_what_the_momentum_moves) {
+  constexpr std::size_t kN = 300;
+  constexpr float kRadius = 0.01F;
+  Rng rng(kSeed);
+  const auto initial = noises(kN, rng);
+  Replica replica(initial, 0.0F, {}, {.momentum = 0.8F, .momentum_step = 0.2F});
+  BOOST_REQUIRE(replica.open_fresh(peer(1)));
+  auto before = x_of(replica);
+  for (int t = 1; t <= 20; ++t) {
+    Bytes own;
+    Bytes their;
+    encode(replica, peer(1), kAll, own);
+    const auto theirs = replica.mirror(peer(1), MirrorOf::theirs);
+    std::vector<float> other(theirs.begin(), theirs.end());
+    for (float& value : other) value += static_cast<float>(t);
+    delta::HostDelta sent;
+    BOOST_REQUIRE(
+        delta::encode({.base = other, .offset = {}, .mirror = theirs}, kAll, their, sent));
+    commit(replica,
+           {.peer = peer(1), .own = own, .their = their, .w = 0.5F, .own_radius = kRadius});
+    const auto after = x_of(replica);
+    double square = 0;
+    for (std::size_t i = 0; i < kN; ++i) square += std::pow(double{after[i]} - before[i], 2);
+    BOOST_TEST_CONTEXT("t " << t) { BOOST_TEST(std::sqrt(square) < 2 * kRadius); }
+    before = after;
+  }
+}
+
 BOOST_AUTO_TEST_CASE(both_ends_have_the_same_mirrors) {
   for (const MirrorType type : {MirrorType::float32, MirrorType::bfloat16}) {
     Rng rng(kSeed);
