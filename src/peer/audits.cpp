@@ -205,7 +205,9 @@ void Audits::Record::note(double now, std::uint64_t exchanges_now, const Limits&
   const double before = is_new ? limits.most : worse;
   const double counted = std::min(now, limits.most);
   worse = is_new ? counted : (worse + counted) / 2;
-  if (worse > limits.far_worse && counted > alike) {
+  // However well it did before: who vouches for it would let it pull as hard as it likes.
+  if (counted > limits.far_worse && trust == Trust::vouched) trust = Trust::unknown;
+  if ((worse > limits.far_worse || now >= kAbsurd) && counted > alike) {
     // Mirrors that are as they were say nothing new against it, and a newcomer that comes closer is
     // not turned away.
     if (moved && (is_new || now >= limits.most || now > kBetter * before)) {

@@ -160,6 +160,21 @@ BOOST_AUTO_TEST_CASE(a_replica_that_is_absurd_loses_its_pull_at_once) {
   BOOST_TEST(judge(audits, 1.0, {1e9, 1.0}).findings[0].ends);
 }
 
+BOOST_AUTO_TEST_CASE(who_did_better_and_is_absurd_now_loses_its_pull_at_once) {
+  Audits audits(true);
+  auto audited = judge(audits, 2.0, {0.7, 2.0});
+  BOOST_TEST((audited.findings[0].trust == Trust::vouched));
+  audited = judge(audits, 1.0, {1e9, 1.0});
+  BOOST_TEST((audited.findings[0].trust == Trust::none));
+}
+
+BOOST_AUTO_TEST_CASE(nobody_vouches_for_who_is_far_worse_now) {
+  Audits audits(true);
+  auto audited = judge(audits, 2.0, {0.7, 2.0});
+  audited = judge(audits, 1.0, {2.0, 1.0});
+  BOOST_TEST((audited.findings[0].trust == Trust::unknown));
+}
+
 BOOST_AUTO_TEST_CASE(one_bad_audit_is_forgiven) {
   Audits audits(true);
   static_cast<void>(judge(audits, 1.0, {1.0}));
