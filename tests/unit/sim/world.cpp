@@ -105,9 +105,9 @@ BOOST_AUTO_TEST_CASE(a_slow_peer_holds_nobody_up) {
   };
   const Report alike = report("1");
   const Report mixed = report("1, 1, 1, 0.25");
-  // The rest of the time goes to exchanges.
-  BOOST_TEST(value_of(alike, "throughput_min") > 0.9);
-  BOOST_TEST(value_of(mixed, "throughput_min") > value_of(alike, "throughput_min") - 0.01);
+  // The rest of the time goes to exchanges; only a slow peer's neighbours ask it for some.
+  BOOST_TEST(value_of(alike, "throughput_min") > 0.92);
+  BOOST_TEST(value_of(mixed, "throughput_min") > 0.91);
   // The slow peer's steps are counted, too.
   BOOST_TEST(value_of(mixed, "step_gap_max_s") > 0.39);
   // With smaller batches it makes more of them, but no more samples than its speed allows.
