@@ -131,6 +131,10 @@ double told_most(double moved, const delta::EndParts& parts) {
   return kToldMultiple * moved * double{parts.own} / std::max(double{parts.their}, kLeast);
 }
 
+float as_radius(double distance) noexcept {
+  return base::widen(base::narrow_to_even(static_cast<float>(std::min(distance, kRadiusMax))));
+}
+
 float clip_radius(std::vector<Reach> all, bool are_few, const Clipped& own, double far) {
   const std::size_t which = are_few ? all.size() - 1 : (all.size() - 1) / 2;
   const auto usual = [&](double Reach::*of) {
@@ -156,7 +160,7 @@ float clip_radius(std::vector<Reach> all, bool are_few, const Clipped& own, doub
     radius = std::min(std::sqrt(radius * own.reach.pulled), kMeetsMultiple * radius);
   }
   if (are_alike) radius *= part_by_heading(own.cosine);
-  return base::widen(base::narrow_to_even(static_cast<float>(radius)));
+  return as_radius(radius);
 }
 
 }  // namespace starling::exchange

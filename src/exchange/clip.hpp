@@ -112,6 +112,9 @@ struct Clipped {
   double cosine = 0;  ///< as of Headings
 };
 
+/// As a bfloat16, as it is sent, and no more than a radius may be.
+[[nodiscard]] float as_radius(double distance) noexcept;
+
 /// By how much an exchange of the link `own` may move this end, where `all` are what its open links
 /// are like that move it, not much lighter ones, this one among them: a multiple of the lower
 /// median of what they pulled by, or of what this end moved by itself, if that is more; of few
@@ -119,7 +122,6 @@ struct Clipped {
 /// the multiple is larger. It does not grow without bound where links pull each other on: in the
 /// end, what peers move by is what they train. Where samples are alike, a neighbour that moves
 /// against this end moves it less. `are_few`: fewer than kClipLinksMin are open. `far`: of clip().
-/// As a bfloat16, as it is sent.
 [[nodiscard]] float clip_radius(std::vector<Reach> all, bool are_few, const Clipped& own,
                                 double far);
 

@@ -155,9 +155,10 @@ class Replica {
   /// How many times as bad `there` is as `here`, with these buffers; empty: its own.
   using Judge = std::function<double(std::span<const float> here, std::span<const float> there,
                                      std::span<const float> buffers)>;
-  /// Asked before another replica is adopted, and by refuse_if_bad().
+  /// Asked before another replica is adopted, and where samples are alike by refuse_if_bad(): else
+  /// the mean of all does worse than a replica that has seen only some of the labels.
   void set_judge(Judge judge) { judge_ = std::move(judge); }
-  /// While it heals, vouched neighbours may move this end by any distance.
+  /// While it heals, vouched neighbours may move this end all the way to where they were.
   void heal(bool heals) noexcept { heals_ = heals; }
   /// Open links whose last exchange could move this end by more than a little, and whose ends know
   /// each other's buffers: what there is to audit.
@@ -185,6 +186,8 @@ class Replica {
   /// replica is judged bad, or is too far away where nobody judges. The link can only be closed
   /// then.
   [[nodiscard]] bool refuse_if_bad(const base::PeerId& peer);
+  /// Of a link's mirrors, as both ends know it.
+  [[nodiscard]] const Apart& apart(const base::PeerId& peer) const { return link(peer).apart; }
   /// What the exchange that is staged is like; nothing moves where it does not average.
   [[nodiscard]] Reach staged_reach(const base::PeerId& peer) const {
     return links_.at(peer).guard.staged();
@@ -253,6 +256,7 @@ class Replica {
   Link& link(const base::PeerId& peer);
   const Link& link(const base::PeerId& peer) const;
   MirrorId find_mirror(const base::PeerId& peer, MirrorOf which) const;
+  [[nodiscard]] bool judges_exchanges() const { return judge_ && averaging_.far < 1.0; }
   [[nodiscard]] base::Status judge_adopted(std::span<const float> values,
                                            std::span<const float> buffers) const;
   base::Status encode_from(std::span<const float> origin, base::Bytes& out) const;

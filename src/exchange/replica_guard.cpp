@@ -28,9 +28,16 @@ constexpr double kWorseMost = 1.5;
 // worse than an untrained one.
 constexpr double kAdoptedWorseMost = 4.0;
 
+// The same where samples differ: then a good one may do far worse on this peer's.
+constexpr double kAdoptedWorseOwn = 15.0;
+
 // Times the loss of the untrained replica that one has which has learned little. Of peers that
 // could exchange next to nothing, the mean is far worse than each, and still what they agree on.
 constexpr double kUnlearned = 0.5;
+
+// How far a peer that heals goes with a vouched neighbour: in multiples of how far it was from it
+// when that was last known. What the neighbour tells now, nobody has vouched for.
+constexpr double kHealedGrowth = 2.0;
 
 // How far this end may go at once when it settles, where no judge can say whether that is good: in
 // multiples of how far it was from what a neighbour knew of it. Peers are as far from their mean.
@@ -42,9 +49,8 @@ std::optional<float> Replica::radius(const PeerId& peer, double lag, bool tried)
   if (!averaging_.clips) return std::nullopt;
   Link& link = this->link(peer);
   link.guard.set_lag(lag);
-  if (tried && judge_) return std::nullopt;
+  if (tried && judges_exchanges()) return std::nullopt;
   const Trust trust = link.guard.trust();
-  if (heals_ && trust == Trust::vouched) return std::nullopt;
   // Before a first exchange, the own delta says what is usual.
   const auto& reach = link.guard.reach();
   const double written = reach ? 0.0 : norm_of(*link.written) / lag;
@@ -61,7 +67,11 @@ std::optional<float> Replica::radius(const PeerId& peer, double lag, bool tried)
   }
   Clipped own{.reach = reach.value_or(first), .trust = trust, .cosine = link.guard.cosine()};
   own.reach.moved *= lag;
-  return clip_radius(std::move(all), open_links() < kClipLinksMin, own, averaging_.far);
+  const float usual =
+      clip_radius(std::move(all), open_links() < kClipLinksMin, own, averaging_.far);
+  if (!heals_ || trust != Trust::vouched) return usual;
+  const double known = link.apart.distance() + norm_of(*link.written);
+  return std::max(usual, as_radius(kHealedGrowth * known));
 }
 
 double Replica::norm_of(const delta::Delta& delta) {
@@ -113,7 +123,7 @@ base::Status Replica::judge_adopted(std::span<const float> values,
   base::LargeFloats x(size());
   if (auto status = noted(memory_->read(x)); !status) return status;
   const double worse = judge_(x, values, buffers);
-  if (worse <= kAdoptedWorseMost) return {};
+  if (worse <= (judges_exchanges() ? kAdoptedWorseMost : kAdoptedWorseOwn)) return {};
   return fail(base::ErrorCode::protocol,
               "keyframe: on this peer's data its loss is {:.1f} times that of an untrained replica",
               worse);
@@ -127,7 +137,8 @@ bool Replica::refuse_if_bad(const PeerId& peer) {
   ASSERT(link.staged);
   const Staged& staged = *link.staged;
   const bool averages = !staged.takes && staged.gathers == 0.0F;
-  if (!averaging_.clips || (averages && (!judge_ || link.parts.own == 0.0F))) return false;
+  if (!averaging_.clips || (averages && (!judges_exchanges() || link.parts.own == 0.0F)))
+    return false;
   auto theirs = values_after(link.theirs, touched_[1]);
   base::LargeFloats x(size());
   must(memory_->read(x));
@@ -145,7 +156,7 @@ bool Replica::refuse_if_bad(const PeerId& peer) {
   const auto worse_than = [&](std::span<const float> here) {
     return judge_(here, there, staged.their_buffers);
   };
-  if (judge_) {
+  if (judges_exchanges()) {
     // Many exchanges that each do a little harm do much together. Each link answers for its own.
     const double worse = worse_than(x);
     const double moves = averages ? double{staged.w * link.parts.own} : 1.0;

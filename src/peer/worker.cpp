@@ -79,8 +79,6 @@ Outcome Worker::run_step(float lr) {
 
 void Worker::begin_audits(bool interchangeable) {
   audits_.emplace(interchangeable);
-  // The mean of all peers does worse than this one where that has only some of the labels.
-  if (!interchangeable) return;
   replica_.set_judge([this](std::span<const float> here, std::span<const float> there,
                             std::span<const float> buffers) {
     if (!learner_->begin_audit(kJudgeSamples)) return 1.0;

@@ -65,6 +65,9 @@ class Star {
 
   [[nodiscard]] float radius(std::size_t link) { return *own_.radius(id(link), 1.0); }
   void set_trust(std::size_t link, Trust trust) { own_.set_trust(id(link), trust); }
+  void heal() { own_.heal(true); }
+  /// Between the mirrors of a link.
+  [[nodiscard]] double apart(std::size_t link) const { return own_.apart(id(link)).distance(); }
 
  private:
   static base::PeerId id(std::size_t link) { return peer(static_cast<std::uint8_t>(link + 2)); }
@@ -310,12 +313,52 @@ BOOST_AUTO_TEST_CASE(neighbours_that_weigh_nothing_do_not_say_what_is_usual) {
   }
 }
 
+// What it told before was tried, what it tells now was not.
+BOOST_AUTO_TEST_CASE(who_heals_goes_all_the_way_to_where_a_vouched_neighbour_was_and_not_further) {
+  constexpr std::uint64_t kSeed = 306;
+  Star star(kSeed, 4);
+  for (int t = 0; t < 10; ++t) {
+    star.exchange([](std::size_t link) { return link == 0 ? 1.0F : 0.01F; });
+  }
+  star.set_trust(0, Trust::vouched);
+  const float usual = star.radius(0);
+  star.heal();
+  const float healing = star.radius(0);
+  BOOST_TEST_CONTEXT("seed " << kSeed) {
+    BOOST_TEST(usual < star.apart(0));
+    BOOST_TEST(healing > star.apart(0));
+    BOOST_TEST(healing < 3 * star.apart(0));
+    BOOST_TEST(star.radius(1) < star.apart(0));  // for which nobody vouches
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_that_is_absurd_is_not_adopted) {
+  Rng rng(307);
+  const auto initial = noises(100, rng);
+  for (const bool alike : {true, false}) {
+    for (const double worse : {2.0, 10.0, 20.0}) {
+      Replica own(initial, 0.5F, {}, {.far = far_pull(alike)});
+      Replica other(initial, 0.5F);
+      own.set_judge([worse](std::span<const float>, std::span<const float>,
+                            std::span<const float>) { return worse; });
+      train(other, rng, 0.1F);
+      Bytes keyframe;
+      BOOST_REQUIRE(other.encode_keyframe(keyframe));
+      const bool adopts = own.open_adopted(peer(2), keyframe).has_value();
+      BOOST_TEST_CONTEXT("alike " << alike << ", worse " << worse) {
+        BOOST_TEST(adopts == (worse < (alike ? 4.0 : 15.0)));
+      }
+    }
+  }
+}
+
 // Each exchange would make this end so many times worse, and moves it by so much of the way.
 int refused_at(double worse, bool takes, float w) {
   Rng rng(304);
   const auto initial = noises(100, rng);
-  Replica own(initial, 0.5F);
-  Replica other(initial, 0.5F);
+  const Averaging alike{.far = far_pull(true)};
+  Replica own(initial, 0.5F, {}, alike);
+  Replica other(initial, 0.5F, {}, alike);
   BOOST_REQUIRE(own.open_fresh(peer(2)));
   BOOST_REQUIRE(other.open_fresh(peer(1)));
   own.set_judge([worse](std::span<const float>, std::span<const float>, std::span<const float>) {
