@@ -38,6 +38,7 @@ namespace {
 
 /// Instead of a file: the scenario is drawn from the seed.
 constexpr const char* kRandom = "random";
+constexpr const char* kRandomHostile = "random-hostile";
 constexpr std::uint64_t kSeedsMax = 100'000'000;
 /// With this many peers or more, the simulator waits mostly for memory.
 constexpr std::size_t kManyPeers = 256;
@@ -115,9 +116,14 @@ base::Result<std::pair<std::uint64_t, std::uint64_t>> parse_seeds(std::string_vi
 
 /// The scenario of the command line: a file, or one drawn from the seed.
 base::Result<sim::Plan> load(const SimOptions& options, std::optional<std::uint64_t> seed) {
-  auto scenario = options.scenario == kRandom
-                      ? base::Result<sim::Scenario>(sim::random_scenario(seed.value_or(1)))
-                      : sim::read_scenario(options.scenario);
+  const auto scenario_of = [&]() -> base::Result<sim::Scenario> {
+    if (options.scenario == kRandom) return sim::random_scenario(seed.value_or(1));
+    if (options.scenario == kRandomHostile && options.make_conduct) {
+      return sim::random_hostile_scenario(seed.value_or(1));
+    }
+    return sim::read_scenario(options.scenario);
+  };
+  auto scenario = scenario_of();
   if (!scenario) return base::fail(scenario.error());
   scenario->set.insert(scenario->set.end(), options.set.begin(), options.set.end());
   return sim::make_plan(std::move(*scenario), seed);

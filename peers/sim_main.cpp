@@ -23,9 +23,9 @@ constexpr int kUsageExit = 2;
 
 int usage() {
   std::fputs(
-      "usage: starling-sim SCENARIO|random|bugs [--seed N] [--seeds A..B] [--json FILE]\n"
-      "                    [--set KEY=VALUE]... [--regressions FOLDER] [--plan] [--trace]\n"
-      "                    [--bug NAME]\n"
+      "usage: starling-sim SCENARIO|random|random-hostile|bugs [--seed N] [--seeds A..B]\n"
+      "                    [--json FILE] [--set KEY=VALUE]... [--regressions FOLDER] [--plan]\n"
+      "                    [--trace] [--bug NAME]\n"
       "       starling-sim --judge LOG [--json FILE]\n",
       stderr);
   return kUsageExit;

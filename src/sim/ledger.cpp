@@ -39,6 +39,16 @@ std::set<exchange::JobTag> applied_of(std::span<const exchange::Outcome> outcome
   return applied;
 }
 
+exchange::Touched touched(const delta::Elements& delta, std::span<const float> mine,
+                          std::span<const float> theirs) {
+  exchange::Touched made{.delta = delta};
+  for (const std::uint32_t index : delta.indices) {
+    made.mine.push_back(mine[index]);
+    made.theirs.push_back(theirs[index]);
+  }
+  return made;
+}
+
 }  // namespace
 
 void Ledger::add_bounds(base::Bounds& out) const {
@@ -108,7 +118,7 @@ void Ledger::check_adoption(const exchange::OpenJob& job, const exchange::Replic
 
 // The effect of a commit on a replica follows from its mirrors and deltas: let D be the difference
 // of the mirrors after both deltas. The replica moves by gamma s w D, times the part of this end,
-// at both ends by the same bits; s is the clip, which the replica finds in another way. The weights
+// at both ends by the same bits; s is the clip. The weights
 // of the ends are in the ratio of their parts, swapped.
 std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
                                               const exchange::Replica& replica) const {
@@ -130,8 +140,12 @@ std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
   const double apart = std::accumulate(difference.begin(), difference.end(), 0.0);
   const double square =
       std::inner_product(difference.begin(), difference.end(), difference.begin(), 0.0);
-  const double clip = exchange::clip(std::sqrt(square), commit.parts, commit.own_radius,
-                                     commit.their_radius, replica.averaging().far);
+  // As both ends know it: it is not exact where mirrors are rounded, or were much farther apart.
+  exchange::Apart known = replica.apart(commit.peer);
+  known.add(touched(own, mine, theirs), touched(their, mine, theirs));
+  const double distance = known.is_vague() ? std::sqrt(square) : known.distance();
+  const double clip = exchange::clip(distance, commit.parts, commit.own_radius, commit.their_radius,
+                                     replica.averaging().far);
   return Share{
       .moved = static_cast<double>(replica.averaging().gamma) * clip *
                static_cast<double>(commit.w) * static_cast<double>(commit.parts.own) * apart,

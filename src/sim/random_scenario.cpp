@@ -18,7 +18,8 @@ constexpr double kFaultsUntil = 80;
 /// The end of the faults; the checks of a swarm that has recovered need the rest.
 constexpr double kDuration = 245;
 constexpr std::uint64_t kRingEvery = 10;
-constexpr double kBatch = 16;  ///< of the simulator's own run file
+constexpr std::uint32_t kHostilePeers = 10;  ///< at first, one of them hostile
+constexpr double kBatch = 16;                ///< of the simulator's own run file
 /// Its model with a batch norm.
 constexpr const char* kNormedLayers =
     R"(model.layers=[{type="linear",out=8},{type="batch_norm"},{type="relu"},)"
@@ -305,17 +306,38 @@ void choose_faults(Scenario& scenario, base::Rng& rng) {
   }
 }
 
-}  // namespace
+/// One of the first peers attacks, and all have different speeds. Only tracked averaging guards
+/// itself.
+void attack_some(Scenario& scenario) {
+  constexpr std::uint64_t kOwn = 0x4057113;  // so that other choices do not depend on it
+  base::Rng rng(scenario.seed ^ kOwn);
+  std::erase_if(scenario.set, [](const auto& key) { return key.starts_with("exchange.mode="); });
+  scenario.speeds.clear();
+  for (std::uint32_t i = 0; i < scenario.count; ++i) {
+    scenario.speeds.push_back(1.0 / static_cast<double>(1 << rng.below(5)));
+  }
+  const auto& traits = hostile::kAttacks[rng.below(hostile::kAttacks.size())];
+  hostile::Attack attack{.kind = traits.kind};
+  if (traits.has_factor()) attack.factor = traits.factor;
+  if (hostile::can_begin_later(attack.kind)) attack.from = between(rng, 0, kFaultsUntil);
+  // The last one may be a relay.
+  const auto number = static_cast<std::uint32_t>(rng.below(scenario.count - 1));
+  scenario.hostiles.push_back(
+      {.line = 1,
+       .peers = {.kind = Selector::Kind::numbers, .region = {}, .numbers = {number}},
+       .attack = attack});
+}
 
-Scenario random_scenario(std::uint64_t seed) {
+Scenario draw(std::uint64_t seed, bool has_hostile) {
   base::Rng rng(seed);
   Scenario scenario;
-  scenario.name = fmt::format("seed-{}", seed);
+  scenario.name = fmt::format("{}seed-{}", has_hostile ? "hostile-" : "", seed);
   scenario.about = "drawn from a seed";
   scenario.file = scenario.name;
   scenario.seed = seed;
   scenario.duration = kDuration;
   scenario.count = 2 + static_cast<std::uint32_t>(rng.below(7));
+  if (has_hostile) scenario.count = kHostilePeers;
   // The first peers may be gone when others come.
   scenario.via.kind = Selector::Kind::all;
   if (rng.below(2) == 0) scenario.spacing = between(rng, 0, 1);
@@ -324,6 +346,9 @@ Scenario random_scenario(std::uint64_t seed) {
   constexpr Problem kProblems[] = {Problem::quadratic, Problem::quadratic, Problem::none,
                                    Problem::small};
   scenario.sim.problem = kProblems[rng.below(std::size(kProblems))];
+  if (has_hostile && scenario.sim.problem == Problem::none) {
+    scenario.sim.problem = Problem::quadratic;
+  }
   scenario.sim.elements = 64;
   scenario.sim.step_ms = scenario.sim.problem == Problem::none ? 1000 : between(rng, 100, 500);
   scenario.sim.buggify = rng.below(2) == 0;
@@ -342,9 +367,16 @@ Scenario random_scenario(std::uint64_t seed) {
   aim_some(scenario);
   spread(scenario);
   link_some(scenario);
-  close_some(scenario);
+  if (!has_hostile) close_some(scenario);
   relay_some(scenario);
+  if (has_hostile) attack_some(scenario);
   return scenario;
 }
+
+}  // namespace
+
+Scenario random_scenario(std::uint64_t seed) { return draw(seed, false); }
+
+Scenario random_hostile_scenario(std::uint64_t seed) { return draw(seed, true); }
 
 }  // namespace starling::sim

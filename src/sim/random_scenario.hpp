@@ -12,4 +12,8 @@ namespace starling::sim {
 /// The scenario of a seed: a few peers, some minutes with faults, then time to recover.
 [[nodiscard]] Scenario random_scenario(std::uint64_t seed);
 
+/// The same with ten peers at first, of different speeds, of which one attacks the others. Only for
+/// programs that play hostile peers.
+[[nodiscard]] Scenario random_hostile_scenario(std::uint64_t seed);
+
 }  // namespace starling::sim

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Runs the simulator as a test: random seeds, regressions, canaries. Ends with "N passed, N
-failed": each seed, scenario and canary counts as one, and so does the test that ALL_TAKEN seeds
-take each rare branch.
+"""Runs the simulator as a test: random seeds, some of them also with a hostile peer, regressions,
+canaries. Ends with "N passed, N failed": each seed, scenario and canary counts as one, and so does
+the test that ALL_TAKEN seeds take each rare branch.
 
     simulator.py PROGRAM REGRESSIONS [SEEDS]
 
@@ -23,6 +23,7 @@ from sim_findings import finding  # noqa: E402
 # Scenarios that must pass, and fail with this bug: a simulator that cannot fail shows nothing.
 CANARIES = {"canary.toml": "mirror_of_theirs_forgotten", "canary_end.toml": "save_once"}
 ALL_TAKEN = 1000  # this many seeds take each rare branch
+HOSTILE_MOST = 200  # seeds that run also with a hostile peer: the first ones
 SLICE = 50  # seeds of one process: one that breaks an assertion takes its slice with it
 
 
@@ -30,7 +31,7 @@ def slices(first, last):
     return [(a, min(a + SLICE - 1, last)) for a in range(first, last + 1, SLICE)]
 
 
-def run_seeds(program, first, last):
+def run_seeds(program, scenario, first, last):
     """Runs the seeds in one process per processor; returns (passed, failed, how often each rare
     branch was taken)."""
     passed = failed = 0
@@ -40,7 +41,7 @@ def run_seeds(program, first, last):
         while waiting and len(running) < (os.cpu_count() or 1):
             a, b = waiting.pop(0)
             out = tempfile.TemporaryFile("w+")
-            running[(a, b)] = (subprocess.Popen([program, "random", "--seeds", f"{a}..{b}"],
+            running[(a, b)] = (subprocess.Popen([program, scenario, "--seeds", f"{a}..{b}"],
                                                 stdout=out), out)
         key = next(iter(running))
         process, out = running.pop(key)
@@ -50,7 +51,7 @@ def run_seeds(program, first, last):
             result = json.loads(out.read())
         except json.JSONDecodeError:
             result = {"passed": 0, "failed": key[1] - key[0] + 1, "rare_taken": {}}
-            print(f"seeds {key[0]}..{key[1]} ended with exit status {process.returncode}")
+            print(f"{scenario}: seeds {key[0]}..{key[1]} ended with exit status {process.returncode}")
         passed += result["passed"]
         failed += result["failed"]
         for name, times in result["rare_taken"].items():
@@ -79,13 +80,16 @@ def main():
     if not seeds:
         sys.exit("simulator.py: seeds must be A..B")
     first, last = int(seeds[1]), int(seeds[2])
-    passed, failed, taken = run_seeds(program, first, last)
+    passed, failed, taken = run_seeds(program, "random", first, last)
     if last - first + 1 >= ALL_TAKEN:
         never = [name for name, times in taken.items() if times == 0]
         good = bool(taken) and not never
         passed, failed = passed + good, failed + (not good)
         if not good:
             print(f"rare branches that were never taken: {' '.join(never) or 'all'}")
+    some = min(last, first + HOSTILE_MOST - 1)
+    more_passed, more_failed, _ = run_seeds(program, "random-hostile", first, some)
+    passed, failed = passed + more_passed, failed + more_failed
     regressions = sorted(Path(folder).glob("*.toml"))
     if not regressions:
         failed += 1
