@@ -28,7 +28,8 @@ constexpr double kWorseMost = 1.5;
 // worse than an untrained one.
 constexpr double kAdoptedWorseMost = 4.0;
 
-// The same where samples differ: then a good one may do far worse on this peer's.
+// The same where samples differ, and next to the initial parameters: a good one may do far worse on
+// this peer's samples, the more so than a replica that has learned them alone.
 constexpr double kAdoptedWorseOwn = 15.0;
 
 // Times the loss of the untrained replica that one has which has learned little. Of peers that
@@ -120,9 +121,11 @@ base::Result<base::LargeFloats> Replica::values_after(MirrorId mirror, const Tou
 base::Status Replica::judge_adopted(std::span<const float> values,
                                     std::span<const float> buffers) const {
   if (!judge_) return {};
-  base::LargeFloats x(size());
-  if (auto status = noted(memory_->read(x)); !status) return status;
-  const double worse = judge_(x, values, buffers);
+  base::LargeFloats here = initial_;
+  if (judges_exchanges()) {
+    if (auto status = noted(memory_->read(here)); !status) return status;
+  }
+  const double worse = judge_(here, values, buffers);
   if (worse <= (judges_exchanges() ? kAdoptedWorseMost : kAdoptedWorseOwn)) return {};
   return fail(base::ErrorCode::protocol,
               "keyframe: on this peer's data its loss is {:.1f} times that of an untrained replica",

@@ -118,8 +118,8 @@ void Ledger::check_adoption(const exchange::OpenJob& job, const exchange::Replic
 
 // The effect of a commit on a replica follows from its mirrors and deltas: let D be the difference
 // of the mirrors after both deltas. The replica moves by gamma s w D, times the part of this end,
-// at both ends by the same bits; s is the clip. The weights
-// of the ends are in the ratio of their parts, swapped.
+// at both ends by the same bits; s is the clip. The weights of the ends are in the ratio of their
+// parts, swapped.
 std::optional<Ledger::Share> Ledger::share_of(const exchange::CommitJob& commit,
                                               const exchange::Replica& replica) const {
   const auto mine = replica.mirror(commit.peer, exchange::MirrorOf::mine);
