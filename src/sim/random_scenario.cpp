@@ -159,13 +159,14 @@ void repeat_some(Scenario& scenario) {
 }
 
 /// Draws the number of neighbours, and in few scenarios a common neighbour of all. Two neighbours
-/// are too few if rare branches drop links all the time; two or a star are too few for buffers to
-/// stay near their mean.
-void link_some(Scenario& scenario) {
+/// are too few if rare branches drop links all the time, or where one of the peers is hostile: that
+/// one can be all that holds two rings together. Two or a star are too few for buffers to stay near
+/// their mean.
+void link_some(Scenario& scenario, bool has_hostile) {
   constexpr std::uint64_t kOwn = 0xDE64EE;  // so that other choices do not depend on it
   base::Rng rng(scenario.seed ^ kOwn);
   if (rng.below(4) == 0) {
-    const bool needs_more = scenario.sim.buggify || scenario.sim.buffers > 0;
+    const bool needs_more = scenario.sim.buggify || scenario.sim.buffers > 0 || has_hostile;
     scenario.set.push_back(fmt::format(
         "swarm.degree={}", std::max<std::uint64_t>(needs_more ? 3 : 2, 2 + rng.below(5))));
   } else if (rng.below(40) == 0 && scenario.sim.buffers == 0) {
@@ -366,7 +367,7 @@ Scenario draw(std::uint64_t seed, bool has_hostile) {
   repeat_some(scenario);
   aim_some(scenario);
   spread(scenario);
-  link_some(scenario);
+  link_some(scenario, has_hostile);
   if (!has_hostile) close_some(scenario);
   relay_some(scenario);
   if (has_hostile) attack_some(scenario);

@@ -39,7 +39,8 @@ constexpr double kBufferDistanceMax = 0.25;
 /// The same if rare branches drop links all the time: buffers then have fewer exchanges to come
 /// together.
 constexpr double kBufferDistanceRareMax = 0.35;
-/// Jobs of a peer and frames on its links that may wait when nothing disturbs it.
+/// Jobs of a peer and frames on its links that may wait when nothing disturbs it: of jobs so many,
+/// or two for each link where a hub has many.
 constexpr std::size_t kJobsWaitingMax = 16;
 constexpr std::size_t kFramesWaitingMax = 64;
 
@@ -95,7 +96,8 @@ void check_queues(const World& world, const Node& node, Alarm& alarm) {
   if (!node.held.empty() && node.state == NodeState::running) {
     alarm.raise("peer-{} has not taken {} events", node.peer, node.held.size());
   }
-  if (node.worker->waiting() > kJobsWaitingMax) {
+  const std::size_t links = node.core->exchange().open_links();
+  if (node.worker->waiting() > std::max(kJobsWaitingMax, 2 * links)) {
     alarm.raise("{} jobs of peer-{} wait", node.worker->waiting(), node.peer);
   }
   const std::size_t unsent = world.unsent(node);
