@@ -11,14 +11,15 @@ constexpr double kVouchedGrowth = 2.0;
 
 }  // namespace
 
-void Guard::set_trust(Trust trust) noexcept {
+void Guard::set_trust(Trust trust, double apart) noexcept {
   trust_ = trust;
-  vouched_pull_ = reach_ ? reach_->pulled : 0.0;
+  tried_pull_ = reach_ ? reach_->pulled : 0.0;
+  tried_apart_ = apart;
 }
 
 // What vouched for a neighbour was tried: its replica as it was, not one that it makes of it since.
 Trust Guard::trust() const noexcept {
-  const bool lapsed = reach_ && reach_->pulled > kVouchedGrowth * vouched_pull_;
+  const bool lapsed = reach_ && reach_->pulled > kVouchedGrowth * tried_pull_;
   return trust_ == Trust::vouched && lapsed ? Trust::unknown : trust_;
 }
 

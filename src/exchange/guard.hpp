@@ -21,10 +21,13 @@ class Guard {
     double apart = 0;   ///< with them
   };
 
-  void set_trust(Trust trust) noexcept;
+  /// `apart`: how far the mirrors are from each other now.
+  void set_trust(Trust trust, double apart) noexcept;
   /// Unless what vouched for it no longer counts: it pulls much harder since.
   [[nodiscard]] Trust trust() const noexcept;
   [[nodiscard]] bool moves() const noexcept { return trust_ != Trust::none; }
+  /// How far the mirrors were from each other when trust was set last.
+  [[nodiscard]] double tried_apart() const noexcept { return tried_apart_; }
 
   /// The own delta of the next exchange is so many times as late as usual.
   void set_lag(double lag) noexcept { lag_ = lag; }
@@ -50,7 +53,8 @@ class Guard {
 
  private:
   Trust trust_ = Trust::unknown;
-  double vouched_pull_ = 0;  // Reach::pulled when it was vouched for
+  double tried_pull_ = 0;   // Reach::pulled when trust was set
+  double tried_apart_ = 0;  // likewise
   double lag_ = 1.0;
   Headings headings_{};
   double told_most_ = std::numeric_limits<double>::infinity();  // as of told_most(), lately

@@ -37,7 +37,8 @@ constexpr double kAdoptedWorseOwn = 15.0;
 constexpr double kUnlearned = 0.5;
 
 // How far a peer that heals goes with a vouched neighbour: in multiples of how far it was from it
-// when that was last known. What the neighbour tells now, nobody has vouched for.
+// when that one was tried, or is by now if that is less. What the neighbour told since, nobody has
+// vouched for.
 constexpr double kHealedGrowth = 2.0;
 
 // How far this end may go at once when it settles, where no judge can say whether that is good: in
@@ -71,7 +72,8 @@ std::optional<float> Replica::radius(const PeerId& peer, double lag, bool tried)
   const float usual =
       clip_radius(std::move(all), open_links() < kClipLinksMin, own, averaging_.far);
   if (!heals_ || trust != Trust::vouched) return usual;
-  const double known = link.apart.distance() + norm_of(*link.written);
+  const double apart = std::min(link.apart.distance(), link.guard.tried_apart());
+  const double known = apart + norm_of(*link.written);
   return std::max(usual, as_radius(kHealedGrowth * known));
 }
 
@@ -81,7 +83,10 @@ double Replica::norm_of(const delta::Delta& delta) {
   return exchange::norm_of(values);
 }
 
-void Replica::set_trust(const PeerId& peer, Trust trust) { link(peer).guard.set_trust(trust); }
+void Replica::set_trust(const PeerId& peer, Trust trust) {
+  Link& link = this->link(peer);
+  link.guard.set_trust(trust, link.apart.distance());
+}
 
 std::vector<Pulling> Replica::pulling() const {
   std::vector<Pulling> peers;
