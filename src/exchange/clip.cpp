@@ -12,7 +12,10 @@ namespace {
 constexpr double kRadiusMax = 1e30;
 constexpr double kGrowth = 2;
 constexpr double kMovedMultiple = 4;  // of what is trained between two exchanges
-constexpr double kWideMultiple = 4;   // both, where nobody says what is usual
+constexpr double kFewMultiple = 4;    // of what is usual, where few links say what that is
+// The same where samples differ: less than the three links or more that pull to where the honest
+// are, or one that goes away for ever takes this peer along.
+constexpr double kDifferentMultiple = 2;
 constexpr double kWideMovedMultiple = 8;
 constexpr double kToldMultiple = 4;    // of what this end moved, for one of equal weight
 constexpr double kMeetsMultiple = 16;  // of the radius of one that meets again
@@ -147,8 +150,8 @@ float clip_radius(std::vector<Reach> all, bool are_few, const Clipped& own, doub
   const bool are_alike = far < 1.0;
   const bool is_wide = are_few || !are_alike;
   const double multiple = clip_multiple(own.trust);
-  const double wide =
-      is_wide && own.trust != Trust::none ? std::max(multiple, kWideMultiple) : multiple;
+  const double least = are_few ? kFewMultiple : kDifferentMultiple;
+  const double wide = is_wide && own.trust != Trust::none ? std::max(multiple, least) : multiple;
   // Where nobody moves, as after the last step, replicas may still be apart.
   const double most =
       moved > 0 ? (is_wide ? kWideMovedMultiple : kMovedMultiple) * moved : kRadiusMax;

@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(who_moves_against_this_end_moves_it_less) {
   BOOST_TEST(radius(-1.0) == 0.1F, about);
   BOOST_TEST(radius(-1.0, Trust::vouched) == 0.15F, about);
   const Clipped other{.reach = {.moved = 1.0}, .trust = Trust::unknown, .cosine = -1.0};
-  BOOST_TEST(clip_radius(pulls({2.0, 2.0, 2.0}), false, other, far_pull(false)) == 8.0F);
+  BOOST_TEST(clip_radius(pulls({2.0, 2.0, 2.0}), false, other, far_pull(false)) == 4.0F);
 }
 
 BOOST_AUTO_TEST_CASE(what_a_neighbour_tells_counts_by_how_far_this_end_moves_and_their_weights) {
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(where_samples_differ_the_radius_is_wider_and_a_far_one_pull
     return distance * exchange::clip(distance, kEqual, radius, kNoRadius, far_pull(false));
   };
   for (const double distance : {12.0, 48.0}) {
-    BOOST_TEST(pull(distance, Trust::unknown) == 8.0, boost::test_tools::tolerance(1e-2));
+    BOOST_TEST(pull(distance, Trust::unknown) == 4.0, boost::test_tools::tolerance(1e-2));
     BOOST_TEST(pull(distance, Trust::none) == 0.0);
   }
 }
