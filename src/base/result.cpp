@@ -22,6 +22,7 @@ int exit_code(ErrorCode code) noexcept {
     case ErrorCode::internal:
     case ErrorCode::network:
     case ErrorCode::protocol:
+    case ErrorCode::judged_bad:
       break;
   }
   return 1;

@@ -24,6 +24,7 @@ enum class ErrorCode {
   unsettled,    ///< the run is over, and this peer has agreed with nobody (exit 7)
   network,      ///< sockets, addresses, TLS (exit 1)
   protocol,     ///< bytes from a peer that break the protocol; never ends a program
+  judged_bad,   ///< a peer's replica, on this peer's data; never ends a program
 };
 
 /// An error, with a text for the user: what is wrong, where, and what to do.

@@ -48,6 +48,7 @@ ErrorKind kind_of(ErrorCode code) {
       return ErrorKind::network;
     case ErrorCode::internal:
     case ErrorCode::protocol:
+    case ErrorCode::judged_bad:
     case ErrorCode::unsettled:  // of a run that is done: nothing throws it
       break;
   }

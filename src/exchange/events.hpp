@@ -77,7 +77,7 @@ struct Run {
 struct Misbehaved {
   base::PeerId peer;
   std::string text;
-  bool is_judged = false;  ///< by audits: it has kept to the protocol, as far as can be seen
+  bool is_judged = false;  ///< its replica is bad, and it has kept to the protocol otherwise
 };
 /// There is no room for a link with this peer, which is not to blame: the link is to be closed, and
 /// none to be opened for a while. The core has forgotten it already.

@@ -162,7 +162,8 @@ struct KeyframeMade {
 struct Opened {
   base::PeerId peer;
   JobTag tag = 0;
-  /// protocol: what the other end sent; no_room: for the mirrors, and the replica is as it was.
+  /// protocol: what the other end sent; judged_bad: the replica that it gave; no_room: for the
+  /// mirrors, and the replica is as it was.
   base::Status status;
   std::optional<OpenJob> again{};  ///< the job, where there was no room
 };

@@ -314,8 +314,10 @@ void Opening::on(Opened& event, Time now, Outbox& out) {
   Link& link = at->second;
   auto* setting = link.in<SettingMirrors>();
   if (setting == nullptr || setting->open_job != event.tag) return;
-  if (!event.status && event.status.error().code == base::ErrorCode::protocol) {
-    links_.misbehaved(at, event.status.error().text, out);
+  const auto fault = event.status ? std::nullopt : std::optional(event.status.error().code);
+  const bool is_judged = fault == base::ErrorCode::judged_bad;
+  if (fault == base::ErrorCode::protocol || is_judged) {
+    links_.misbehaved(at, event.status.error().text, out, is_judged);
     return;
   }
   if (!event.status && event.again && links_.end_oldest_grace(out)) {

@@ -123,8 +123,8 @@ class Replica {
   [[nodiscard]] Buffers& buffers() noexcept { return buffers_; }
   [[nodiscard]] const Buffers& buffers() const noexcept { return buffers_; }
 
-  // Opening. On failure (protocol: the other end's payload; internal: the own one; diverged: x;
-  // no_room: for the mirrors) nothing has changed.
+  // Opening. On failure (protocol: the other end's payload; judged_bad: its replica; internal: the
+  // own payload; diverged: x; no_room: for the mirrors) nothing has changed.
   /// Both ends stand at the initial parameters.
   [[nodiscard]] base::Status open_fresh(const base::PeerId& peer);
   /// Writes the keyframe of x: its difference to the initial parameters.

@@ -132,8 +132,8 @@ base::Status Replica::judge_adopted(std::span<const float> values,
   }
   const double worse = judge_(here, values, buffers);
   if (worse <= (judges_exchanges() ? kAdoptedWorseMost : kAdoptedWorseOwn)) return {};
-  return fail(base::ErrorCode::protocol,
-              "keyframe: on this peer's data its loss is {:.1f} times that of an untrained replica",
+  return fail(base::ErrorCode::judged_bad,
+              "on this peer's data its replica has {:.1f} times the loss of an untrained one",
               worse);
 }
 

@@ -414,6 +414,16 @@ BOOST_AUTO_TEST_CASE(a_keyframe_that_does_not_hold_is_reported) {
   BOOST_TEST(peer.core.may_adopt());
 }
 
+// The one that gave it may be honest, and captured.
+BOOST_AUTO_TEST_CASE(one_whose_keyframe_is_judged_bad_is_turned_away) {
+  Transcript peer = latecomer("a");
+  peer.keyframe('a');
+  const starling::base::Status bad =
+      starling::base::fail(starling::base::ErrorCode::judged_bad, "worse");
+  TEST_LINES(peer.opened(bad), "a: run close", "a: turned away");
+  BOOST_TEST(peer.core.may_adopt());
+}
+
 BOOST_AUTO_TEST_CASE(back_within_grace_each_end_sends_what_the_other_lacks) {
   struct Case {
     const char* name;

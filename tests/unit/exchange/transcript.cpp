@@ -59,7 +59,9 @@ std::string line(const Run& run) {
   return name_of(peer_of(run.job)) + ": " +
          std::visit([](const auto& job) { return text_of(job); }, run.job);
 }
-std::string line(const Misbehaved& bad) { return name_of(bad.peer) + ": misbehaved"; }
+std::string line(const Misbehaved& bad) {
+  return name_of(bad.peer) + (bad.is_judged ? ": turned away" : ": misbehaved");
+}
 std::string line(const NoRoom& who) { return name_of(who.peer) + ": no room"; }
 std::string line(const Settled& settled) {
   std::string text = settled.unsettled ? "unsettled" : "settled";
