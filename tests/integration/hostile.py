@@ -397,12 +397,14 @@ class Peer:
                     found.add((address, int(port, 16)))
         return found
 
-    def heap(self):
-        """An address of it that can be written."""
-        for line in pathlib.Path(f"/proc/{self.process.pid}/maps").read_text().splitlines():
-            if line.endswith("[heap]"):
+    def writable(self):
+        """An address of it that can be written: at the end of its data, or of the heap."""
+        process = pathlib.Path(f"/proc/{self.process.pid}")
+        ends = ("[heap]", str((process / "exe").resolve()))
+        for line in (process / "maps").read_text().splitlines():
+            if line.split()[1].startswith("rw") and line.endswith(ends):
                 return int(line.split("-")[1].split()[0], 16) - 64
-        return 0
+        raise AssertionError(f"{process}: nothing can be written")
 
     def memory_at(self, address):
         with open(f"/proc/{self.process.pid}/mem", "rb", buffering=0) as memory:
@@ -463,7 +465,7 @@ class Strangers(unittest.TestCase):
         undisturbed = self.pace(4)
         idle, most = self.a.memory_mb(), [0.0]
         before = self.a.steps(), self.b.steps()
-        address = self.a.heap()
+        address = self.a.writable()
         attack = Attack(doors, address, self.folder, seed=1)
 
         def look():
