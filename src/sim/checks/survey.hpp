@@ -8,7 +8,7 @@
 
 namespace starling::sim {
 
-/// Number of peers that run, without twins.
+/// Number of honest peers that run, without twins.
 [[nodiscard]] std::size_t count_running(const World& world);
 /// Whether it runs and has a replica; the functions below consider only such peers.
 [[nodiscard]] bool trains(const Node& node);

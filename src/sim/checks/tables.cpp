@@ -152,11 +152,11 @@ bool Tables::one_view() const {
   const std::size_t running = count_running(world_);
   if (running == 0) return false;
   for (const auto& node : world_.nodes()) {
-    if (!node->is_up() || node->is_twin()) continue;
+    if (!node->is_up() || node->is_twin() || node->hostile) continue;
     const View& view = views_[node->number];
     std::size_t held = 0;
     for (std::uint32_t i = 0; i < view.alive.size(); ++i) {
-      if (!view.alive[i]) continue;
+      if (!view.alive[i] || world_.nodes()[subjects_[i].node]->hostile) continue;
       if (!subjects_[i].running) return false;
       ++held;
     }

@@ -28,7 +28,7 @@ class Tables final : public Check {
   void inspect(const Node& node) override;
   void finish() override;
 
-  /// Whether all hold alive exactly the peers that run; false if none runs.
+  /// Whether all honest peers hold alive exactly those that run; false if none runs.
   [[nodiscard]] bool one_view() const;
 
  private:
