@@ -20,6 +20,20 @@ namespace {
 /// Seconds that a link may take to carry a replica, or it is slow.
 constexpr double kSlowTelling = 1.0;
 
+// Whether the other end has sent its delta of the exchange whose own one comes next.
+bool is_awaited(const Session& session) {
+  return session.received && session.received->exchange == session.expected();
+}
+
+// Both ends come to the same, from the two deltas.
+delta::EndParts parts_of(Effect effect, const wire::Delta& own, const wire::Delta& their) {
+  if (effect == Effect::averages) {
+    return end_parts(believed_weight(own, their), believed_weight(their, own));
+  }
+  const bool takes = effect == Effect::takes && !SIM_BUG(mean_not_taken);
+  return {.own = takes ? 1.0F : 0.0F, .their = effect == Effect::spreads ? 1.0F : 0.0F};
+}
+
 }  // namespace
 
 Exchanging::Exchanging(const Options& options, Links& links, const History& history,
@@ -190,11 +204,6 @@ void Exchanging::request_delta(const PeerId& peer, Link& link, ExchangeNumber t,
                                 .block = SIM_RARE(other_block) ? 64U : config.block}}});
 }
 
-// Whether the other end has sent its delta of the exchange whose own one comes next.
-bool Exchanging::is_awaited(const Session& session) {
-  return session.received && session.received->exchange == session.expected();
-}
-
 // Of what was learned, the part that an end may keep from the other. What is gathered becomes a
 // part of a mean, and may be coarser.
 double Exchanging::near_enough(Duty duty) const {
@@ -302,16 +311,6 @@ void Exchanging::on(Encoded& event, Time now, Outbox& out) {
   ASSERT(session.kept.size() <= kKeptMax);
   out.emplace_back(Send{event.peer, std::move(delta)});
   commit_when_ready(event.peer, link, now, out);
-}
-
-// Both ends come to the same, from the two deltas.
-delta::EndParts Exchanging::parts_of(Effect effect, const wire::Delta& own,
-                                     const wire::Delta& their) {
-  if (effect == Effect::averages) {
-    return end_parts(believed_weight(own, their), believed_weight(their, own));
-  }
-  const bool takes = effect == Effect::takes && !SIM_BUG(mean_not_taken);
-  return {.own = takes ? 1.0F : 0.0F, .their = effect == Effect::spreads ? 1.0F : 0.0F};
 }
 
 // Commits t with both deltas of it, and asks for the next own delta behind the commit, so that the

@@ -53,12 +53,9 @@ class Exchanging final : public AfterOpening {
   void visit_timers(const TimerVisitor& visit) const;
 
  private:
-  [[nodiscard]] static bool is_awaited(const Session& session);
   [[nodiscard]] bool wants_delta(const base::PeerId& peer, const Session& session) const;
   [[nodiscard]] double telling(const Link& link) const;
   [[nodiscard]] bool tree_wants_delta(const base::PeerId& peer, const Session& session) const;
-  [[nodiscard]] static delta::EndParts parts_of(Effect effect, const wire::Delta& own,
-                                                const wire::Delta& their);
 
   void answer_if_awaited(Session& session, base::Time now);
   void request_next(const base::PeerId& peer, Link& link, base::Time now, Outbox& out);

@@ -54,7 +54,7 @@ void Tree::hear(const PeerId& peer, const wire::Settle& said, Time now, Outbox& 
   }
   if (state_ == State::off) return;
   Neighbour& neighbour = neighbours_[peer];
-  const bool was_child = is_child(neighbour);
+  const bool was_child = neighbour.is_child_of(root_);
   const bool beats = neighbour.said && neighbour.said->beat != said.beat;
   neighbour.said = said;
   if (state_ != State::on) return;
@@ -62,9 +62,9 @@ void Tree::hear(const PeerId& peer, const wire::Settle& said, Time now, Outbox& 
   if (beats) neighbour.stirred = now;
   if (beats && !awaits_answer()) wait_on(now);
   if (follows_) return;
-  if (follows(neighbour)) return go_on(now, out);
+  if (neighbour.follows()) return go_on(now, out);
   consider(peer, said, now);
-  const bool is_other = said.root != root_ || was_child != is_child(neighbour);
+  const bool is_other = said.root != root_ || was_child != neighbour.is_child_of(root_);
   if (begun_ && is_other) return give_up("the tree has changed", out);
   if (!beats) go_on(now, out);
 }
@@ -72,7 +72,7 @@ void Tree::hear(const PeerId& peer, const wire::Settle& said, Time now, Outbox& 
 void Tree::leave_out(const PeerId& peer, Time now, Outbox& out) {
   const auto at = neighbours_.find(peer);
   if (state_ != State::on || at == neighbours_.end()) return;
-  if (follows(at->second)) {  // it has the mean from another
+  if (at->second.follows()) {  // it has the mean from another
     at->second.spread = true;
     return go_on(now, out);
   }
@@ -112,7 +112,7 @@ void Tree::drop(const PeerId& peer, Time now, Outbox& out) {
   const auto lost = neighbours_.find(peer);
   if (lost == neighbours_.end()) return;
   const bool is_over = (parent_ == peer && taken_) || lost->second.spread;
-  const bool rests = parent_ != peer && !is_child(lost->second);
+  const bool rests = parent_ != peer && !lost->second.is_child_of(root_);
   if (state_ == State::on && is_over) {
     lost->second.is_gone = true;
     return;
@@ -186,20 +186,20 @@ void Tree::expire(Time now, Outbox& out) {
   if (!is_spread()) return give_up("neighbours are late", out);
   // Whoever only follows holds nobody up.
   std::erase_if(neighbours_,
-                [](const auto& entry) { return follows(entry.second) && !entry.second.spread; });
+                [](const auto& entry) { return entry.second.follows() && !entry.second.spread; });
 }
 
 bool Tree::is_spread() const {
   if (state_ != State::on || !complete()) return false;
   if ((parent_ || follows_) && !taken_) return false;
   return std::ranges::all_of(neighbours_, [this](const auto& entry) {
-    return !is_child(entry.second) || entry.second.spread;
+    return !entry.second.is_child_of(root_) || entry.second.spread;
   });
 }
 
 bool Tree::is_done() const {
   return is_spread() && std::ranges::all_of(neighbours_, [](const auto& entry) {
-           return !follows(entry.second) || entry.second.spread;
+           return !entry.second.follows() || entry.second.spread;
          });
 }
 
@@ -208,8 +208,8 @@ Duty Tree::duty(const PeerId& peer) const {
   if (state_ != State::on || at == neighbours_.end() || !begun_) return Duty::none;
   const Neighbour& neighbour = at->second;
   if (parent_ == peer) return complete() && !told_up_ ? Duty::tell_up : Duty::none;
-  if (!is_child(neighbour) && !follows(neighbour)) return Duty::none;
-  if (is_child(neighbour) && !neighbour.gathered) return Duty::gather;
+  if (!neighbour.is_child_of(root_) && !neighbour.follows()) return Duty::none;
+  if (neighbour.is_child_of(root_) && !neighbour.gathered) return Duty::gather;
   const bool has_mean = parent_ ? taken_ : complete();
   return has_mean && !neighbour.spread ? Duty::tell_down : Duty::none;
 }
@@ -259,15 +259,15 @@ void Tree::add_bounds(std::size_t links, base::Bounds& out) const {
   out.add("neighbours in the tree", neighbours_.size(), links);
 }
 
-bool Tree::is_child(const Neighbour& neighbour) const {
-  return neighbour.said && neighbour.said->child && neighbour.said->root == root_;
+bool Tree::Neighbour::is_child_of(std::uint64_t root) const {
+  return said && said->child && said->root == root;
 }
 
-bool Tree::follows(const Neighbour& neighbour) { return neighbour.said && neighbour.said->follows; }
+bool Tree::Neighbour::follows() const { return said && said->follows; }
 
 bool Tree::ready() const {
   return std::ranges::all_of(neighbours_, [this](const auto& entry) {
-    if (follows(entry.second)) return true;
+    if (entry.second.follows()) return true;
     const std::optional<wire::Settle>& said = entry.second.said;
     return said && said->root == root_ && (!said->child || said->ready);
   });
@@ -275,7 +275,7 @@ bool Tree::ready() const {
 
 bool Tree::complete() const {
   return begun_ && std::ranges::all_of(neighbours_, [this](const auto& entry) {
-           return !is_child(entry.second) || entry.second.gathered;
+           return !entry.second.is_child_of(root_) || entry.second.gathered;
          });
 }
 
@@ -323,8 +323,8 @@ void Tree::beat(Time now, Outbox& out) {
     for (const auto& [other, stirs] : neighbours_) {
       if (other != peer) latest = std::max(latest, stirs.stirred);
     }
-    const bool is_in_it =
-        !neighbour.is_gone && (parent_ == peer || is_child(neighbour) || follows(neighbour));
+    const bool is_in_it = !neighbour.is_gone &&
+                          (parent_ == peer || neighbour.is_child_of(root_) || neighbour.follows());
     if (!is_in_it || !neighbour.told || latest <= neighbour.beaten) continue;
     neighbour.beaten = now;
     ++neighbour.told->beat;

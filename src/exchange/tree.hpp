@@ -95,6 +95,9 @@ class Tree {
  private:
   enum class State : std::uint8_t { waiting, on, off };
   struct Neighbour {
+    [[nodiscard]] bool is_child_of(std::uint64_t root) const;
+    [[nodiscard]] bool follows() const;
+
     std::optional<wire::Settle> said{};
     std::optional<wire::Settle> told{};  ///< what this peer has said last
     double weight = 0;                   ///< that is gathered from it
@@ -106,8 +109,6 @@ class Tree {
     base::Time beaten{};                 ///< when it was told so last
   };
 
-  [[nodiscard]] bool is_child(const Neighbour& neighbour) const;
-  [[nodiscard]] static bool follows(const Neighbour& neighbour);
   /// All neighbours have told the same root, and all children are ready.
   [[nodiscard]] bool ready() const;
   /// All that is below is gathered here.
