@@ -10,7 +10,6 @@ namespace starling::peer {
 
 using base::fail;
 using base::Result;
-using base::Status;
 
 namespace {
 
@@ -51,13 +50,15 @@ Result<BatchGradient> ModelLearner::gradient(exchange::Replica& replica) {
   return BatchGradient{{samples, *loss}, trainer_.gradient()};
 }
 
-Status ModelLearner::apply(exchange::Replica& replica, std::span<const float> gradient, float lr) {
+base::Status ModelLearner::apply(exchange::Replica& replica, std::span<const float> gradient,
+                                 float lr) {
   ASSERT(gradient.size() == replica.size());
   std::ranges::copy(gradient, trainer_.gradient().begin());
   return trainer_.apply(replica.trained(), lr);
 }
 
-Status ModelLearner::begin_evaluation(const exchange::Replica& replica, std::uint32_t samples) {
+base::Status ModelLearner::begin_evaluation(const exchange::Replica& replica,
+                                            std::uint32_t samples) {
   const auto read = [&](std::span<float> x) { replica.read(x); };
   if (auto held = trainer_.snapshot(replica.size(), read); !held) return held;
   const std::span<const float> buffers = replica.buffers().values();
