@@ -20,9 +20,9 @@ constexpr float kAuditedPart = 0.25F;
 // there.
 constexpr float kComparedPart = 0.25F;
 
-// Times the loss of the own replica that another may have which is averaged with in settling.
-// Honest ones that have had no link for long differ by that much.
-constexpr double kWorseMost = 1.5;
+// Times the loss that it had before which a replica may have after an exchange in settling, or by
+// all those of one link. Of honest peers it becomes less as a rule, and hardly ever 1 % more.
+constexpr double kWorseMost = 1.2;
 
 // The same of one that is adopted: in its first steps, training may make an honest one so much
 // worse than an untrained one.
@@ -31,10 +31,6 @@ constexpr double kAdoptedWorseMost = 4.0;
 // The same where samples differ, and next to the initial parameters: a good one may do far worse on
 // this peer's samples, the more so than a replica that has learned them alone.
 constexpr double kAdoptedWorseOwn = 15.0;
-
-// Times the loss of the untrained replica that one has which has learned little. Of peers that
-// could exchange next to nothing, the mean is far worse than each, and still what they agree on.
-constexpr double kUnlearned = 0.5;
 
 // How far a peer that heals goes with a vouched neighbour: in multiples of how far it was from it
 // when that one was tried, or is by now if that is less. What the neighbour told since, nobody has
@@ -161,16 +157,12 @@ bool Replica::refuse_if_bad(const PeerId& peer) {
       there[i] = averaged(x[i], there[i], staged.gathers);
     }
   }
-  const auto worse_than = [&](std::span<const float> here) {
-    return judge_(here, there, staged.their_buffers);
-  };
   if (judges_exchanges()) {
     // Many exchanges that each do a little harm do much together. Each link answers for its own.
-    const double worse = worse_than(x);
+    const double worse = judge_(x, there, staged.their_buffers);
     const double moves = averages ? double{staged.w * link.parts.own} : 1.0;
     const double so_far = link.guard.worse_with(worse, moves);
-    const bool is_bad = std::max(worse, so_far) > kWorseMost;
-    if (!is_bad || worse_than(initial_) <= kUnlearned) {
+    if (std::max(worse, so_far) <= kWorseMost) {
       link.guard.set_worse(so_far);
       return false;
     }

@@ -384,9 +384,9 @@ int refused_at(double worse, bool takes, float w) {
 }
 
 BOOST_AUTO_TEST_CASE(in_settling_small_harm_adds_up) {
-  BOOST_TEST(refused_at(1.6, true, 1.0F) == 1);
-  BOOST_TEST(refused_at(1.2, true, 1.0F) == 3);  // 1.2 to the third is above 1.5
-  BOOST_TEST(refused_at(1.2, false, 0.25F) == 9);
+  BOOST_TEST(refused_at(1.3, true, 1.0F) == 1);
+  BOOST_TEST(refused_at(1.1, true, 1.0F) == 2);  // 1.1 squared is above 1.2
+  BOOST_TEST(refused_at(1.1, false, 0.25F) == 8);
   BOOST_TEST(refused_at(0.9, true, 1.0F) == 0);
   BOOST_TEST(refused_at(1.0, true, 1.0F) == 0);
 }
