@@ -32,9 +32,9 @@ std::vector<membership::NeighbourInfo> neighbours_of(const World& world, const N
 bool trains(const Node& node) { return node.is_up() && !node.relay; }
 
 std::size_t count_running(const World& world) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      world.nodes(),
-      [&](const auto& node) { return node->is_up() && !node->is_twin() && !node->hostile; }));
+  return static_cast<std::size_t>(std::ranges::count_if(world.nodes(), [&](const auto& node) {
+    return node->is_up() && !node->is_twin() && !node->hostile;
+  }));
 }
 
 bool counts(const Node& node) { return trains(node) && !node.is_twin() && !node.hostile; }
