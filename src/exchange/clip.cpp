@@ -16,9 +16,9 @@ constexpr double kFewMultiple = 4;    // of what is usual, where few links say w
 // The same where samples differ: less than the three links or more that pull to where the honest
 // are, or one that goes away for ever takes this peer along.
 constexpr double kDifferentMultiple = 2;
-constexpr double kWideMovedMultiple = 8;
-constexpr double kToldMultiple = 4;    // of what this end moved, for one of equal weight
-constexpr double kMeetsMultiple = 16;  // of the radius of one that meets again
+constexpr double kWideMovedMultiple = 8;  // of what is trained, in both cases
+constexpr double kToldMultiple = 4;       // of what this end moved, for one of equal weight
+constexpr double kMeetsMultiple = 16;     // of the radius of one that meets again
 // The cosines from which on a neighbour moves against this end, and from which on it pulls least.
 // Of honest ones, 19 of 20 are above -0.12 (16 peers, MLP); a replica that never changes has -0.3
 // to -0.7.

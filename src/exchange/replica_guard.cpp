@@ -122,9 +122,12 @@ base::Result<base::LargeFloats> Replica::values_after(MirrorId mirror, const Tou
 base::Status Replica::judge_adopted(std::span<const float> values,
                                     std::span<const float> buffers) const {
   if (!judge_) return {};
-  base::LargeFloats here = initial_;
+  base::LargeFloats x;
+  std::span<const float> here = initial_;
   if (judges_exchanges()) {
-    if (auto status = noted(memory_->read(here)); !status) return status;
+    x.resize(size());
+    if (auto status = noted(memory_->read(x)); !status) return status;
+    here = x;
   }
   const double worse = judge_(here, values, buffers);
   if (worse <= (judges_exchanges() ? kAdoptedWorseMost : kAdoptedWorseOwn)) return {};

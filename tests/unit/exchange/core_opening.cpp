@@ -405,23 +405,21 @@ BOOST_AUTO_TEST_CASE(one_that_saw_the_start_from_inside_does_not_adopt_any_more)
   BOOST_TEST(!peer.core.may_adopt());
 }
 
-BOOST_AUTO_TEST_CASE(a_keyframe_that_does_not_hold_is_reported) {
+void check_refused_keyframe(starling::base::ErrorCode code, const char* said) {
   Transcript peer = latecomer("a");
   peer.keyframe('a');
-  const starling::base::Status bad =
-      starling::base::fail(starling::base::ErrorCode::protocol, "malformed");
-  TEST_LINES(peer.opened(bad), "a: run close", "a: misbehaved");
+  const starling::base::Status bad = starling::base::fail(code, "bad");
+  TEST_LINES(peer.opened(bad), "a: run close", said);
   BOOST_TEST(peer.core.may_adopt());
+}
+
+BOOST_AUTO_TEST_CASE(a_keyframe_that_does_not_hold_is_reported) {
+  check_refused_keyframe(starling::base::ErrorCode::protocol, "a: misbehaved");
 }
 
 // The one that gave it may be honest, and captured.
 BOOST_AUTO_TEST_CASE(one_whose_keyframe_is_judged_bad_is_turned_away) {
-  Transcript peer = latecomer("a");
-  peer.keyframe('a');
-  const starling::base::Status bad =
-      starling::base::fail(starling::base::ErrorCode::judged_bad, "worse");
-  TEST_LINES(peer.opened(bad), "a: run close", "a: turned away");
-  BOOST_TEST(peer.core.may_adopt());
+  check_refused_keyframe(starling::base::ErrorCode::judged_bad, "a: turned away");
 }
 
 BOOST_AUTO_TEST_CASE(back_within_grace_each_end_sends_what_the_other_lacks) {
